@@ -1,10 +1,11 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Ten have a
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Eleven have a
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
 `simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
 jobs.match wrote, `month` a model whose texts change, `serve` requests to jobs.serve, `records`
-what labels buy with a matcher, and `scored-pairs` what another tool scored. `records-picture` draws README's picture.
+what labels buy with a matcher, `scored-pairs` what another tool scored, and `handover` which models of runs rules would
+choose. `records-picture` draws README's picture.
 """
 
 import os
@@ -24,6 +25,7 @@ from benchmarks.annotating import Annotate
 from benchmarks.comparing import Compare
 from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
+from benchmarks.handover import Handover, format_handover
 from benchmarks.match_quality import Matches, format_quality
 from benchmarks.memory import Memory
 from benchmarks.month import Month
@@ -41,7 +43,7 @@ from benchmarks.timing import Figure
 KINDS = (
     Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
     | Serve | Annotate | Compare | Records
-    | RecordsPicture | ScoredPairs
+    | RecordsPicture | ScoredPairs | Handover
 )  # fmt: skip
 
 
@@ -80,9 +82,9 @@ def main() -> None:
     elif isinstance(benchmark, ScoredPairs):
         content = benchmark.results()
         text = format_scored(content)
-    elif isinstance(benchmark, Matches):
+    elif isinstance(benchmark, Matches | Handover):
         content = benchmark.results()
-        text = format_quality(content)
+        text = format_quality(content) if isinstance(benchmark, Matches) else format_handover(content)
     else:
         figures = benchmark.figures()
         # The medians by name.

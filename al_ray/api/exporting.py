@@ -10,6 +10,7 @@ from al_ray.apps.exporting import pipeline
 from al_ray.apps.exporting.options import ExportOptions
 from al_ray.apps.matching.model import open_model
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.metrics.handover import RoundName
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -31,13 +32,14 @@ def export_model(
     options: ExportOptions,
     out: str | StoragePath,
     *,
+    round: RoundName = None,
     on_progress: OnProgress = no_progress,
 ) -> ExportFolder:
     """Export a model into the folder `out`, with its scorer and a model card.
 
-    model: a run, or its folder: the model of its last complete round; or the model folder of a round, in its run or
-    copied out of it. The same call again changes nothing. An ONNX graph is compared with torch before it is kept, and
-    that of a matcher with its p.
+    model: a run, or its folder: the model that is best by evidence (docs/handover.md), or that of `round`: a number, 0
+    for the untrained encoder, or "last"; or the model folder of a round, in its run or copied out of it. The same call
+    again changes nothing. An ONNX graph is compared with torch before it is kept, and that of a matcher with its p.
 
     Examples:
         >>> options = al_ray.ExportOptions(format="sentence-transformers", licence="apache-2.0")
@@ -53,6 +55,6 @@ def export_model(
     """
     folder = storage_path(str(out))
     refuse_lost(folder)
-    opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)))
+    opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
     result = pipeline.export(options, opened, folder, on_progress)
     return ExportFolder(result.path, result.record, tuple(result.summary))

@@ -22,6 +22,7 @@ from al_ray.encoders.encoder import TextEncoder, load
 from al_ray.matcher.comparisons.records import Field
 from al_ray.matcher.model import Features, Model
 from al_ray.matcher.model_file import read_model as read_matcher
+from al_ray.metrics.handover import LAST, RoundName
 from al_ray.search.lexical.grams import Grams
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER, read_model, saved_matching
@@ -94,11 +95,12 @@ class RecordModel:
         return RecordScores(found.pairs, candidate_scores(p, found.cosines) - CANDIDATE, found.features)
 
 
-def load_matcher(path: str | StoragePath, device: str = "cpu") -> RecordModel:
-    """Load a model with a matcher from a run folder (its last complete round), a round's model folder, or a copy of it.
+def load_matcher(path: str | StoragePath, device: str = "cpu", *, round: RoundName = None) -> RecordModel:
+    """Load a model with a matcher from a run folder, the best by evidence; or from a round's model folder, or a copy.
 
     The folder has no weights of an encoder, which is not trained: it names the encoder, and that is loaded and must be
-    the one that the run used. device: "cpu", or "cuda:0".
+    the one that the run used. device: "cpu", or "cuda:0". round: of a run, another than the best (docs/handover.md): a
+    number, or "last".
 
     Examples:
         >>> config = al_ray.RunConfig(
@@ -113,9 +115,15 @@ def load_matcher(path: str | StoragePath, device: str = "cpu") -> RecordModel:
 
     Raises:
         BadFile: if there is no such model, a file of it is damaged, or the encoder is another one now.
-        BadOption: if it has no matcher (`load_model`), is of an earlier al_ray, or the encoder cannot be found.
+        BadOption: if it has no matcher (`load_model`), is of an earlier al_ray, or the encoder cannot be found; or if
+            the untrained encoder of the run is better by its figures.
     """
-    folder = model_folder(storage_path(str(path)).resolve())
+    folder, choice = model_folder(storage_path(str(path)).resolve(), round)
+    if choice is not None and not choice.round:
+        raise BadOption(
+            f"{folder}: {choice.words}. It has no matcher: load it by al_ray.load_model, or give another round, such "
+            f'as round="{LAST}"'
+        )
     model = read_model(folder)
     if model is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")

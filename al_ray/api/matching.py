@@ -13,6 +13,7 @@ from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.metrics.handover import RoundName
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.files import read_parquet
 from al_ray.storage.uri import StoragePath, storage_path
@@ -57,14 +58,16 @@ def match(
     options: MatchOptions,
     out: str | StoragePath,
     *,
+    round: RoundName = None,
     cluster: ClusterConfig = CLUSTER,
     on_progress: OnProgress = no_progress,
 ) -> MatchFolder:
-    """Match the texts of one table or of two by a model, and write matches and clusters into the folder `out`.
+    """Match texts by a model, and write matches and clusters into the folder `out`.
 
-    model: a run, or its folder: the model of its last complete round matches; or a model folder that was copied out of
-    its run (docs/match.md). All pairs of texts are compared. Call it
-    again with the same arguments after a stop. Works in this process, or on Ray (docs/api.md).
+    model: a run, or its folder: the model that is best by evidence matches (docs/handover.md), or that of `round`: a
+    number, 0 for the untrained encoder, or "last"; or a model folder that was copied out of its run (docs/match.md).
+    All pairs of texts are compared. Call it again with the same arguments after a stop. Works in this process, or on
+    Ray (docs/api.md).
 
     Examples:
         >>> lines = ["id,text", "1,how to swim", "2,how do i swim", "3,who was the first king"]
@@ -84,7 +87,7 @@ def match(
         raise BadOption("complete is for match_into; leave it out")
     folder = storage_path(str(out))
     refuse_lost(folder)
-    opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)))
+    opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
     return _written(folder, pipeline.match_texts(options, opened, folder, cluster, on_progress))
 
 

@@ -1,5 +1,6 @@
 """Load a trained bi-encoder, encode texts and score pairs of texts."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast, get_args
@@ -13,10 +14,16 @@ from al_ray.core.vectors import Vectors, cosines
 from al_ray.encoders.encoder import TextEncoder, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
+from al_ray.metrics.handover import Choice, RoundName
+from al_ray.runs.handover import choose_model
 from al_ray.runs.other_runs import run_of_model
-from al_ray.runs.run_folder import bound_config, last_round
+from al_ray.runs.run_folder import bound_config
+from al_ray.runs.untrained_figures import untrained_digest
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, refuse_matcher, saved_encoding
+from al_ray.training.untrained_model import untrained_model
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,8 @@ class PairModel:
 
     Of a run with --scoring.neighbourhood a, the cosine less a times the mean cosine of the left text with its 5 nearest
     right texts takes the place of the cosine.
+    choice: which round of the run this is, and why (docs/handover.md); None for a model folder. Of round 0 the encoder
+    is untrained: cosines are its scores, and p has their order and no other meaning.
     calibrated_on: the labels of drawn pairs to which w and b were fitted, "audit" or "dev-labels"; None if there are
     none. Then p is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a strategy chose.
     """
@@ -32,6 +41,7 @@ class PairModel:
     encoder: TextEncoder
     scorer: Scorer
     calibrated_on: str | None = None
+    choice: Choice | None = None
 
     @property
     def boundary(self) -> float:
@@ -109,22 +119,26 @@ def refuse_one_text(texts: Sequence[object]) -> None:
         raise BadOption("give a list of texts, such as [text], and not one text")
 
 
-def model_folder(path: StoragePath) -> StoragePath:
-    """Return the model folder of the last complete round of a run; a model folder is returned as it is."""
+def model_folder(path: StoragePath, asked: RoundName) -> tuple[StoragePath, Choice | None]:
+    """Return the model folder of the round that a run hands over, and why this one; of round 0 the folder of the run.
+
+    A model folder is returned as it is, without a choice. asked: see `choose_model`.
+    """
     # A model folder of transformers holds a config.json, too.
     if not (path / "config.json").exists() or (path / SCORER).exists():
-        return path
-    bound_config(path)
-    last = last_round(path)
-    if not last:
-        raise BadFile(f"{path} has no complete round, and so no model; run it first")
-    return path / f"round-{last:03d}" / "model"
+        if asked is not None:
+            raise BadOption(f"round {asked}: {path} is one model, and only a run has several; leave round out")
+        return path, None
+    choice = choose_model(path, asked)
+    logger.info("model of %s: %s", path, choice.words)
+    return path / f"round-{choice.round:03d}" / "model" if choice.round else path, choice
 
 
-def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
-    """Load a trained model from a run folder (its last complete round), a round's model folder, or a copy of one.
+def load_model(path: str | StoragePath, device: str = "cpu", *, round: RoundName = None) -> PairModel:
+    """Load a model from a run folder, the best by evidence; or from a round's model folder, or a copy of one.
 
-    device: "cpu", or "cuda:0".
+    device: "cpu", or "cuda:0". round: of a run, another than the best (docs/handover.md): a number, 0 for the untrained
+    encoder, or "last".
 
     Examples:
         >>> model = al_ray.load_model(folder / "run")
@@ -136,9 +150,11 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
 
     Raises:
         BadFile: if there is no model, a file of it is damaged, or its weights are not those that the run trained.
-        BadOption: if it has a matcher (`load_matcher`).
+        BadOption: if it has a matcher (`load_matcher`), or the run has no such round.
     """
-    folder = model_folder(storage_path(str(path)).resolve())
+    folder, choice = model_folder(storage_path(str(path)).resolve(), round)
+    if choice is not None and not choice.round:
+        return _untrained(folder, choice, device)
     model = read_model(folder)
     if model is not None and model.matcher is not None:
         refuse_matcher(folder)
@@ -150,4 +166,12 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
         encoder = saved(str(folder), saved_encoding(folder), device)
     else:
         encoder = load(model, bound_config(of[0]).encoding, folder, device)
-    return PairModel(encoder, scorer, calibrated_on)
+    return PairModel(encoder, scorer, calibrated_on, choice)
+
+
+def _untrained(run: StoragePath, choice: Choice, device: str) -> PairModel:
+    """Load the untrained encoder of a run."""
+    encoding = bound_config(run).encoding
+    model = untrained_model(run, encoding, untrained_digest(run))
+    assert model.scorer is not None
+    return PairModel(load(model, encoding, run, device), model.scorer, None, choice)

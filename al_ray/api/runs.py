@@ -18,6 +18,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.tables.label_tables import labels_table
+from al_ray.metrics.handover import RoundName
 from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.uri import StoragePath, storage_path
@@ -76,13 +77,15 @@ class Run:
         """Return all labels as arrays, in the order bought, those of the round under way included."""
         return self.folder.ledger.labelled()
 
-    def model(self, round: int | None = None) -> PairModel:
-        """Load the model of a round, from 1; of the last complete one by default.
+    def model(self, round: RoundName = None) -> PairModel:
+        """Load the model of a round, 0 for the untrained encoder, or "last"; the best by evidence by default.
+
+        Which that is, and why, is `choice` of the model (docs/handover.md).
 
         Raises:
-            BadOption: if the round is not complete.
+            BadOption: if the round is not complete, or if the model has a matcher (`load_matcher`).
         """
-        return load_model(self.folder.round(self.complete_round(round, first=1)) / "model")
+        return load_model(self.path.resolve(), round=round)
 
     def with_neighbourhood(self, neighbourhood: float) -> "Run":
         """Return the same run, which `evaluate` and `compare` rank by other scores (docs/neighbourhood.md).

@@ -35,6 +35,12 @@ def read_untrained(run: StoragePath) -> Stored:
     return read_json(path, {"encoder": str, "evaluations": dict})["evaluations"] if path.exists() else {}
 
 
+def untrained_digest(run: StoragePath) -> str | None:
+    """Return the digest of the weights of the untrained encoder that was measured; None if none was."""
+    path = run / FILE
+    return read_json(path, {"encoder": str, "evaluations": dict})["encoder"] if path.exists() else None
+
+
 def beside_untrained(stored: Stored, evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     """Return what a line of metrics.jsonl says of the untrained encoder beside the evaluations of a round."""
     split = main_split(evaluations)

@@ -54,7 +54,7 @@ def bytes_digest(first: bytes, *arrays: np.ndarray) -> str:
 def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made_from: str) -> Model:
     """Write weights and scorer.json atomically: into a new folder that is renamed, or as objects, scorer.json last."""
     model = Model(str(folder), encoder.digest(), scorer)
-    content = stamped({**_fields(scorer), "digest": model.digest, "made_from": made_from})
+    content = stamped({**scorer_fields(scorer), "digest": model.digest, "made_from": made_from})
     with WriteErrors(folder):
         if isinstance(folder, Path):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made
 def write_scorer(folder: StoragePath, model: Model, scorer: Scorer) -> Model:
     """Replace the scorer of a model that was written into a folder, and return it with this one."""
     path = folder / SCORER
-    write_root(path, {**read_json(path, ["digest", "made_from"]), **_fields(scorer)})
+    write_root(path, {**read_json(path, ["digest", "made_from"]), **scorer_fields(scorer)})
     return replace(model, scorer=scorer)
 
 
@@ -92,10 +92,11 @@ def write_matched(folder: StoragePath, model: Model, encoding: EncoderConfig, ca
     options: dict[str, Any] = {"encoding": as_dict(encoding), "candidates": as_dict(candidates)}
     if model.path:
         options["encoder_round"] = model.encoder_round
-    write_root(folder / SCORER, {**_fields(model.scorer), **digests, **options})
+    write_root(folder / SCORER, {**scorer_fields(model.scorer), **digests, **options})
 
 
-def _fields(scorer: Scorer) -> dict[str, Any]:
+def scorer_fields(scorer: Scorer) -> dict[str, Any]:
+    """Return what scorer.json has of a scorer."""
     return {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
 
 

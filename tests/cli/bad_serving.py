@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from al_ray.apps.serving.store import ModelName, Source, StoreWriter, make_store
+from al_ray.apps.serving.model_name import ModelName
+from al_ray.apps.serving.store import Source, StoreWriter, make_store
 from al_ray.apps.serving.text_lines import KnownText, texts_digest
 from tests.cli.bad_pages import log_line
 

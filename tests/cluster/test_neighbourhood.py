@@ -53,7 +53,7 @@ def collection(asked: RunConfig, split: str) -> list[str]:
 
 
 def test_the_scorer_is_fitted_to_scores_that_a_loaded_model_computes_again(finished, asked):
-    model, texts = al_ray.load_model(finished), collection(asked, "train")
+    model, texts = al_ray.load_model(finished, round="last"), collection(asked, "train")
     assert model.scorer.neighbourhood == 0.5
     last = finished / "round-002"
     pairs, cosines = read_cosines(last / FIT)
@@ -77,7 +77,7 @@ def test_the_scorer_is_fitted_to_scores_that_a_loaded_model_computes_again(finis
 def test_the_recipe_of_the_docs_scores_as_a_loaded_model(finished, asked):
     names: dict[str, Any] = {"json": json, "np": np, "FOLDER": max(finished.glob("round-*")) / "model"}
     exec(block("docs/export.md", "## Scores", "scorer ="), names)
-    model, texts = al_ray.load_model(finished), collection(asked, "train")
+    model, texts = al_ray.load_model(finished, round="last"), collection(asked, "train")
     found = names["scores"](model.encode(texts[:3]), model.encode(texts, "right"))
     for number, row in enumerate(found):
         assert row == pytest.approx(model.score([texts[number]] * len(texts), texts, texts))
@@ -85,7 +85,7 @@ def test_the_recipe_of_the_docs_scores_as_a_loaded_model(finished, asked):
 
 def test_a_loaded_model_asks_for_the_collection_that_its_scores_need(finished, letters, tmp_path):
     with pytest.raises(BadOption, match=r"neighbourhood of 0\.5: give score\(\) as collection all right texts"):
-        al_ray.load_model(finished).score(["a"], ["b"])
+        al_ray.load_model(finished, round="last").score(["a"], ["b"])
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_examples_and_evaluations_are_by_score(finished, asked):
     assert found.average_precision.as_dict() == record["evaluations"]["dev"]["average_precision"]
     rows, texts = read_examples(finished / "round-002"), collection(asked, "dev")
     left, right = ([row[name] for row in rows] for name in ("left_text", "right_text"))
-    p = al_ray.load_model(finished).score(left, right, texts)
+    p = al_ray.load_model(finished, round="last").score(left, right, texts)
     assert [row["p"] for row in rows] == pytest.approx(p.tolist(), abs=1e-4)
 
 
@@ -133,7 +133,7 @@ def test_a_finished_run_is_evaluated_with_other_scores_as_a_run_with_them(finish
     assert plain.average_precision == al_ray.evaluate(first, "dev", cluster=CPUS).average_precision
     change = al_ray.compare(first.with_neighbourhood(0.5), first, "dev", cluster=CPUS)
     assert change.difference == one.average_precision.value - plain.average_precision.value != 0
-    assert al_ray.load_model(out).scorer.neighbourhood == 0.0
+    assert al_ray.load_model(out, round="last").scorer.neighbourhood == 0.0
     with pytest.raises(BadOption, match="round 0 is the untrained encoder"):
         al_ray.evaluate(first.with_neighbourhood(0.5), "dev", round=0)
     with pytest.raises(BadOption, match=r"--scoring\.neighbourhood is 1\.5; give at most 1"):
@@ -179,7 +179,9 @@ def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(
     monkeypatch.setattr(score_fit, "compare_choices", lambda *_: pytest.fail("it was chosen again"))
     assert neighbourhoods(run(auto, CPUS, folder)) == [0.75, 0.0]
     assert read_fitted(ended.round(2))[1].tolist() == cosines.tolist()
-    assert al_ray.load_model(folder).scorer == replace(refit(cosines, read_labels(folder)), neighbourhood=0.0)
+    assert al_ray.load_model(folder, round="last").scorer == replace(
+        refit(cosines, read_labels(folder)), neighbourhood=0.0
+    )
 
 
 def read_labels(folder: Path) -> Any:

@@ -24,7 +24,8 @@ from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
-from al_ray.apps.serving.store import ModelName, Source, StoreWriter, make_store
+from al_ray.apps.serving.model_name import ModelName
+from al_ray.apps.serving.store import Source, StoreWriter, make_store
 from al_ray.apps.serving.text_lines import KnownText, texts_digest
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.encoder import EncoderConfig

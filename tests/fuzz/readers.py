@@ -25,7 +25,8 @@ from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.matching.texts import read_arrived
 from al_ray.apps.matching.written import read_match_texts, read_matches
 from al_ray.apps.reporting.read_runs import read_runs
-from al_ray.apps.serving.store import StoreWriter, read_model_name, read_store
+from al_ray.apps.serving.model_name import read_model_name
+from al_ray.apps.serving.store import StoreWriter, read_store
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.datasets.question_logs import QuestionLogs

@@ -15,9 +15,14 @@ from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
 from al_ray.core.text_table import format_probability
 from al_ray.encoders.prompts import Prompts
+from al_ray.training.untrained_model import OUTCOME
 
 UNKNOWN = "not known"
 ENCODER = "A bi-encoder that scores whether two texts match, trained by al_ray from labelled pairs."
+UNTRAINED = (
+    "A pre-trained bi-encoder as it is: al_ray has not trained it, because its cosine ranked pairs at least as well as "
+    "what labels made of it, or because it was asked for."
+)
 MATCHER = (
     "A matcher that gives the probability that two records match, trained by al_ray from labelled pairs, and the "
     "encoder of its candidates, which was not trained."
@@ -68,7 +73,7 @@ def _body(facts: Facts, record: Mapping[str, Any], command: str) -> Iterator[str
     run = facts.run
     yield f"# {_name(facts)}"
     yield ""
-    yield MATCHER if "matcher" in record else ENCODER
+    yield MATCHER if "matcher" in record else UNTRAINED if _is_untrained(facts.scorer) else ENCODER
     yield ""
     yield "```"
     yield command
@@ -78,6 +83,7 @@ def _body(facts: Facts, record: Mapping[str, Any], command: str) -> Iterator[str
         yield from _section("Matcher", matcher_lines(record["matcher"]))
     yield from _section("Data", _of_data(run))
     yield from _section("Labels", _of_labels(run))
+    yield from _section("Which model of the run", _of_choice(facts.choice))
     yield from _section("Average precision on dev", _of_precision(run, record))
     yield from _section("Scores and thresholds", _of_scores(facts.scorer))
     yield from _section("Reliability of the probabilities", _of_reliability(facts.scorer))
@@ -120,10 +126,21 @@ def _of_labels(run: RunFacts | None) -> Iterator[str]:
     if run is None:
         yield f"Number and source of the labels: {UNKNOWN}."
         return
+    if not run.round:
+        yield "None: this is the encoder as it was before the run."
+        return
     yield f"Pairs were chosen by the strategy {run.strategy}."
     yield ""
     rows = [[by, *(f"{n[word]:,}" for word in ("yes", "no", "unsure"))] for by, n in run.labels.items()]
     yield from _table(("source", "yes", "no", "unsure"), rows)
+
+
+def _of_choice(choice: Mapping[str, Any] | None) -> Iterator[str]:
+    yield f"{UNKNOWN.capitalize()}." if choice is None else f"Model: {choice['words']}."
+
+
+def _is_untrained(scorer: Mapping[str, Any]) -> bool:
+    return scorer.get("outcome") == OUTCOME
 
 
 def _of_precision(run: RunFacts | None, record: Mapping[str, Any]) -> Iterator[str]:
@@ -157,6 +174,8 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     of = f"(cosine - {a:g} h)" if a else "cosine"
     if matched:
         yield from matcher_scores(scorer)
+    elif _is_untrained(scorer):
+        yield "The score is the cosine. p of `scorer.json` has the order of the cosines and was fitted to no label."
     else:
         yield f"p = sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f}) (`scorer.json`)."
     if a:
@@ -188,6 +207,9 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_reliability(scorer: Mapping[str, Any]) -> Iterator[str]:
     found = scorer.get("recalibration") or scorer.get("calibration")
+    if not found and _is_untrained(scorer):
+        yield "There are none: the cosine ranks pairs, and no label was used."
+        return
     if not found:
         yield "Not measured: p ranks pairs and is no probability, because the labelled pairs were chosen by a strategy."
         return

@@ -19,10 +19,12 @@ from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.oracles.llm.oracle import PREFIX
 from al_ray.runs.existing_labels import GIVEN
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.untrained_figures import read_untrained
 from al_ray.search.coverage import Coverage
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER
+from al_ray.training.untrained_model import is_untrained, untrained_scorer
 
 DEV = "dev"
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*$", re.DOTALL | re.MULTILINE)
@@ -56,11 +58,15 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a card says of a model. run: None for a copied model. scorer: the content of scorer.json."""
+    """What a card says of a model. run: None for a copied model. scorer: the content of scorer.json.
+
+    choice: which round it is and why, as Choice.as_dict gives it; None for a copied model.
+    """
 
     digest: str
     scorer: Mapping[str, Any]
     run: RunFacts | None = field(default=None)
+    choice: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the same as JSON values."""
@@ -69,12 +75,19 @@ class Facts:
 
 def read_facts(model: MatchingModel) -> Facts:
     """Read what is known of a model; BadFile for a damaged file of its run."""
-    scorer = read_json(folder_of_model(model) / SCORER, ["digest", "weight", "bias"])
-    return Facts(str(scorer["digest"]), scorer, None if model.run is None else _read_run(model))
+    if is_untrained(model.model):
+        scorer = untrained_scorer(model.model)
+    else:
+        scorer = read_json(folder_of_model(model) / SCORER, ["digest", "weight", "bias"])
+    choice = None if model.choice is None else model.choice.as_dict()
+    return Facts(str(scorer["digest"]), scorer, None if model.run is None else _read_run(model), choice)
 
 
 def folder_of_model(model: MatchingModel) -> StoragePath:
-    """Return the model folder of a model: that of its weights, or, if they are not trained, of its matcher."""
+    """Return the model folder of a model: that of its weights, or, if they are not trained, of its matcher.
+
+    The model without labels has none.
+    """
     matcher = model.model.matcher
     return storage_path(model.model.path) if matcher is None else storage_path(matcher.path).parent
 
@@ -84,7 +97,7 @@ def _read_run(model: MatchingModel) -> RunFacts:
     assert model.round is not None
     task, config, number = model.task, model.config, model.round
     path = model.run.round(number) / "record.json"
-    evaluations = read_json(path, ["evaluations"])["evaluations"]
+    evaluations = read_json(path, ["evaluations"])["evaluations"] if number else read_untrained(model.run.path)
     if not isinstance(evaluations, dict):
         raise BadFile(f"{path}: its evaluations are not by split; restore it")
     provenance = read_about(storage_path(config.task)).get("provenance", {})

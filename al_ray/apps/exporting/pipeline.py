@@ -28,6 +28,7 @@ from al_ray.storage.download import fetched
 from al_ray.storage.files import write_root
 from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import SCORER, input_digest
+from al_ray.training.untrained_model import is_untrained
 
 FORMAT_VERSION = 1  # Of export.json and of the files beside it.
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime", "tokenizers", "torch", "transformers")
@@ -47,6 +48,9 @@ class ExportResult:
         """Yield the lines that the command prints."""
         record = self.record
         yield f"model: {record['model']}, digest {record['digest'][:12]}, as {record['format']}"
+        # Exports of earlier versions, and of copied models, have none.
+        if record.get("choice") is not None:
+            yield f"chosen: {record['choice']['words']}"
         if "check" in record:
             yield f"largest difference from torch on {describe_check(record['check'])}"
         if "check" in record.get("matcher", {}):
@@ -71,12 +75,13 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     made_from = export_digest(options, facts)
     if earlier is not None and earlier["made_from"] == made_from and is_whole(folder, earlier):
         return ExportResult(folder, earlier, unchanged=True)
-    source, matched = fetched(folder_of_model(model)).resolve(), model.model.matcher is not None
+    matched = model.model.matcher is not None
+    source = None if is_untrained(model.model) else fetched(folder_of_model(model)).resolve()
     if options.int8 and matched:
         raise BadOption(
             f"--int8 measures the AP of the cosine, and in {model.path} a matcher ranks the candidates; leave it out"
         )
-    if source in (folder.resolve(), *folder.resolve().parents):
+    if source is not None and source in (folder.resolve(), *folder.resolve().parents):
         raise WrongFolder(f"{folder} lies in the model folder {source}; choose another --out")
     split = dev_split(model) if options.int8 else None
     encoder = _load(model)
@@ -85,11 +90,11 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     with whole(folder) as aside:
         if options.format != FOLDER:
             record |= _write_onnx(options, model, encoder, split, aside, watch)
-        elif matched:
+        elif matched or source is None:
             encoder.save(aside)
         else:
             shutil.copytree(source, aside, dirs_exist_ok=True)
-        shutil.copyfile(source / SCORER, aside / SCORER)
+        write_root(aside / SCORER, {**facts.scorer, "choice": facts.choice})
         if matched:
             record["matcher"] = write_matcher(model, aside, options.format != FOLDER)
         make_card(facts, record, command).save(aside / CARD)
@@ -100,7 +105,7 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
 
 def _load(model: MatchingModel) -> Encoder:
     """Load the encoder of a model, which computes in fp32; BadFile if its weights are not those of the run."""
-    saved = model.model.matcher is None
+    saved = model.model.matcher is None and model.model.path
     encoder = Encoder.saved(model.model.path, model.config.encoding) if saved else Encoder.base(model.config.encoding)
     refuse_other_weights(model.model, encoder.digest(), model.config.encoder)
     encoder.config = replace(encoder.config, arithmetic="fp32")
@@ -123,6 +128,7 @@ def _about(options: ExportOptions, model: MatchingModel, facts: Facts, encoder: 
         "version": FORMAT_VERSION,
         "model": str(model.path),
         "round": model.round,
+        "choice": facts.choice,
         "digest": facts.digest,
         "dimension": encoder.dimension,
         "max_length": encoder.config.max_length,
@@ -169,6 +175,8 @@ def _bytes(folder: Path, graph: str) -> int:
 def _command(options: ExportOptions, model: MatchingModel, out: StoragePath) -> str:
     """Return the command that makes this export."""
     words = ["al-ray", "export", "--model", str(model.path), "--format", options.format]
+    # The same model, also when the run has more rounds.
+    words += [] if model.round is None else ["--round", str(model.round)]
     words += ["--int8"] * options.int8
     words += [] if options.texts is None else ["--texts", str(options.texts)]
     words += [] if options.licence is None else ["--licence", options.licence]

@@ -8,7 +8,9 @@ from typing import Any
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, MatchOptions
 from al_ray.core.errors import BadOption
+from al_ray.metrics.handover import LAST
 from al_ray.metrics.thresholds import Rule
+from al_ray.training.untrained_model import OUTCOME
 
 logger = getLogger(__name__)
 CURE = (
@@ -27,6 +29,12 @@ WHY = {
     "diverged": "scores of its labelled pairs are not numbers",
     "fitted": "so few of its labelled pairs match, or so few do not, that p is 1/2 at no score",
     "separable": "so few of its labelled pairs match, or so few do not, that p is 1/2 at no score",
+    OUTCOME: "it is the untrained encoder, fitted to no label",
+}
+
+CURES = {
+    "no-variance": f"else {CURE}",
+    OUTCOME: f"give --at-score S, or --best N for the N best pairs, or --round {LAST} for the last round",
 }
 
 
@@ -158,7 +166,7 @@ def _boundary_of(model: MatchingModel) -> float:
     assert model.model.scorer is not None
     trained = model.model.scorer
     if not replace(scorer, neighbourhood=trained.neighbourhood, matcher=trained.matcher).has_boundary:
-        why, cure = WHY.get(scorer.outcome, scorer.outcome), f"else {CURE}" if scorer.outcome == "no-variance" else CURE
+        why, cure = WHY.get(scorer.outcome, scorer.outcome), CURES.get(scorer.outcome, CURE)
         raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
     return scorer.boundary - model.lowest_p
 
@@ -168,11 +176,16 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
     stored = model.thresholds.get(rule)
     if stored is None:
         there = f" (it has: {', '.join(model.thresholds)})" if model.thresholds else ""
+        if model.round == 0:
+            raise BadOption(
+                f"{model.path} hands over its untrained encoder, for which no threshold is chosen; give --at-score S, "
+                f"or --round {LAST} for the last round"
+            )
         run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
         audit = f", or jobs.audit estimate --threshold-for {rule}" if rule.startswith("precision=") else ""
         raise BadOption(
             f"{model.path} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {run} --split dev "
-            f"--threshold-for {rule}{audit}{again}"
+            f"--threshold-for {rule}{_of_round(model)}{audit}{again}"
         )
     if stored.get("cosine") is None:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
@@ -185,6 +198,12 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
             "--candidates.trigrams)"
         )
     return Cutoff(score, options.most, source, stored.get("precision"), stored.get("recall"))
+
+
+def _of_round(model: MatchingModel) -> str:
+    """Return the option of evaluate that names the round of a model; "" for the last one, which it measures anyway."""
+    earlier = model.choice is not None and model.choice.round < model.choice.last
+    return f" --round {model.round}" if earlier else ""
 
 
 def refuse_split(score: float | None, cutoff: Cutoff) -> None:
@@ -203,5 +222,5 @@ def warn_of_no_cutoff(cutoff: Cutoff, model: MatchingModel) -> None:
         why = WHY.get(scorer.outcome, scorer.outcome)
         logger.warning(
             "%s: the best partner of a text is a match at any score, and the model %s has no boundary among the "
-            "scores, because %s; %s", cutoff.source, model.path, why, CURE,
+            "scores, because %s; %s", cutoff.source, model.path, why, CURES.get(scorer.outcome, CURE),
         )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import CandidatesConfig, ScoringConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.scorer import CANDIDATE, Scorer
@@ -15,11 +16,15 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_about
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import saved
+from al_ray.metrics.handover import Choice, RoundName
+from al_ray.runs.handover import choose_model
 from al_ray.runs.other_runs import bound_task, run_of_model
 from al_ray.runs.run_folder import RunFolder, bound_config, last_round
+from al_ray.runs.untrained_figures import untrained_digest
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding, saved_matching
+from al_ray.training.untrained_model import UNTRAINED, untrained_model
 
 # Of a folder of sentence-transformers.
 MODULES = "modules.json"
@@ -31,7 +36,8 @@ class MatchingModel:
 
     path: of the run, or of the copy. calibrated: the scorer whose p is a probability, None if w and b were not fitted
     to drawn pairs. thresholds: those that were chosen and stored with the model, by their rule, such as
-    "precision=0.9". run, round: None for a copy, which has no labels, no task and no options of tables.
+    "precision=0.9". run, round: None for a copy, which has no labels, no task and no options of tables; round 0 is the
+    untrained encoder. choice: why it is this round; None for a copy.
     """
 
     path: StoragePath
@@ -41,6 +47,7 @@ class MatchingModel:
     thresholds: Mapping[str, Mapping[str, Any]]
     run: RunFolder | None = None
     round: int | None = None
+    choice: Choice | None = None
 
     def allowing(self, most_unknown: float) -> "MatchingModel":
         """Return the same model for texts with up to this share of unknown tokens."""
@@ -64,14 +71,16 @@ class MatchingModel:
 
 
 def match_command(run: RunFolder) -> str | None:
-    """Return the command that matches tables by the last model of a run, FILE and DIR left to fill in.
+    """Return the command that matches tables by the model that a run hands over, FILE and DIR left to fill in.
 
     None if the run has no model, or one that cannot match.
     """
     config = bound_config(run.path)
     if not run.last or is_cnn(config.encoder):
         return None
-    model = run.model(run.last)
+    number = choose_model(run.path).round
+    # Its weights are not needed here.
+    model = run.model(number) if number else Model("", "", UNTRAINED)
     assert model.scorer is not None
     # Between two tables mutual best matches need no cutoff.
     side = " --at-boundary" if model.scorer.has_boundary else " --best N"
@@ -93,33 +102,39 @@ def needs_two_sides(model: Model, config: RunConfig) -> bool:
     return bool(model.scorer is not None and model.scorer.neighbourhood) or config.prompt_right is not None
 
 
-def open_model(path: StoragePath, number: int | None = None) -> MatchingModel:
-    """Open the model of a complete round of a run, the last by default; BadOption or BadFile if it cannot match.
+def open_model(path: StoragePath, asked: RoundName = None) -> MatchingModel:
+    """Open the model of a complete round of a run, by default the best by evidence; BadOption or BadFile if it cannot.
 
-    path: of the run, of the model folder of a round, or of a copy of such a folder.
+    path: of the run, of the model folder of a round, or of a copy of such a folder. asked: see `choose_model`; a model
+    folder is of one round.
     """
     # A model folder of transformers holds a config.json, too.
     if not (path / SCORER).exists():
         if (path / MODULES).exists():
             raise BadOption(f"{path} is an encoder, without {SCORER}; give a run, or the model folder of a round")
-        return _model_of_run(path, number)
-    if (of := run_of_model(path.resolve())) is not None:
-        return _model_of_run(*of)
-    return _copied_model(path.resolve())
+        return _model_of_run(path, asked)
+    of = run_of_model(path.resolve())
+    if asked is not None and (of is None or of[1] != asked):
+        raise BadOption(f"--round {asked}: {path} is one model, and only a run has several; leave --round out")
+    return _copied_model(path.resolve()) if of is None else _model_of_run(*of)
 
 
-def _model_of_run(run: StoragePath, number: int | None) -> MatchingModel:
-    config, last = bound_config(run), last_round(run)
-    if number is not None and number > last:
-        raise BadOption(f"{run} has no complete round {number}; restore it, or match all texts with another --out")
-    last = last if number is None else number
-    if not last:
-        raise BadOption(f"{run} has no complete round, and so no model; run it first (jobs.run)")
+def _model_of_run(run: StoragePath, asked: RoundName) -> MatchingModel:
+    config = bound_config(run)
+    choice = choose_model(run, asked)
     _refuse_cnn(run, config.encoding)
-    folder = RunFolder(run, bound_task(run))
-    folder.refuse_lost(last)
-    model, path = folder.model(last), folder.round(last) / "model"
-    return MatchingModel(run, config, model, *_stored_scores(path, model), folder, last)
+    folder, number = RunFolder(run, bound_task(run)), choice.round
+    if not number:
+        model = untrained_model(run, config.encoding, untrained_digest(run))
+        return MatchingModel(run, by_cosine_alone(config), model, None, {}, folder, number, choice)
+    folder.refuse_lost(number)
+    model, path = folder.model(number), folder.round(number) / "model"
+    return MatchingModel(run, config, model, *_stored_scores(path, model), folder, number, choice)
+
+
+def by_cosine_alone(config: RunConfig) -> RunConfig:
+    """Return the options of a run by which pairs are ranked by the cosine, whatever ranks them in the run."""
+    return replace(config, matcher="off", encoder_every=0, candidates=CandidatesConfig(), scoring=ScoringConfig(0.0))
 
 
 def _copied_model(folder: StoragePath) -> MatchingModel:
@@ -161,13 +176,22 @@ def _stored_scores(folder: StoragePath, model: Model) -> tuple[Scorer | None, Ma
 
 def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
     """Open the model by which the texts of a match folder were matched. about: what its state says of it."""
-    model = open_model(storage_path(about["run"]), about["round"])
+    run, number = storage_path(about["run"]), about["round"]
+    if number is not None and number > last_round(run):
+        raise BadOption(f"{run} has no complete round {number}; restore it, or match all texts with another --out")
+    model = open_model(run, number)
     of_round = "" if about["round"] is None else f"of round {about['round']} of "
     if model.model.digest != about["digest"]:
         raise BadOption(
             f"the model {of_round}{about['run']} is not the one by which {out} was matched; match all texts with it: "
             "give another --out"
         )
+    # Why it was chosen then.
+    try:
+        choice = None if about.get("choice") is None else Choice.of_dict(about["choice"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{out}: why its model was chosen cannot be read ({error!r}); restore the folder") from error
+    model = model if choice is None else replace(model, choice=choice)
     if model.model.scorer is not None and model.model.scorer.neighbourhood:
         raise BadOption(
             f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "

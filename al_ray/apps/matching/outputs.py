@@ -132,8 +132,9 @@ class Matching:
 
 
 def model_record(model: MatchingModel) -> dict[str, Any]:
-    """Return which model matched; the round of a copy is None."""
-    return {"run": str(model.path), "round": model.round, "digest": model.model.digest}
+    """Return which model matched, and why it; round and choice of a copy are None."""
+    choice = None if model.choice is None else model.choice.as_dict()
+    return {"run": str(model.path), "round": model.round, "digest": model.model.digest, "choice": choice}
 
 
 @dataclass(frozen=True)

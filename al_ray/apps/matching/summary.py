@@ -20,6 +20,9 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         yield f"{sides} ({texts}), {record['pairs']:,} pairs; those of new and changed texts were compared"
     else:
         yield f"{sides}, {record['pairs']:,} pairs; {compared(record)}"
+    # Matches of earlier versions have none.
+    if (choice := record["model"].get("choice")) is not None:
+        yield f"model: {choice['words']}"
     if record["model"]["round"] is None:
         yield (
             "labels, drift and the conditions of the task (--same, --different) are left out, as "

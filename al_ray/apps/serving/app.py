@@ -28,12 +28,12 @@ from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
 from al_ray.apps.serving.known import fill_store, refuse_other_store
 from al_ray.apps.serving.matcher import Matcher
+from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Batches, Question
 from al_ray.apps.serving.records.record_matcher import load_matcher
-from al_ray.apps.serving.store import ModelName, StoreWriter, read_model_name, read_source
+from al_ray.apps.serving.store import StoreWriter, read_source
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.storage.uri import storage_path
 
 logger = logging.getLogger(__name__)
 NAME = "al_ray"
@@ -59,7 +59,7 @@ class WriterReplica:
         changes it on SIGHUP; a writer that is started again in place of a lost one then changes nothing.
         """
         if name is not None and read_source(options.store) is None:
-            fill_store(options, open_model(storage_path(name.path), name.round))
+            fill_store(options, name.open())
         self._store = StoreWriter(options.store, PATIENCE)
         if name is not None:
             self._store.use_model(name)
@@ -167,8 +167,7 @@ class MatcherReplica:
         logger.error("the new model is not loaded, and the old one answers on: %s", self._problem)
 
     def _load(self, name: ModelName) -> Matcher:
-        model = open_model(storage_path(name.path), name.round)
-        return load_matcher(self._options, model, "cuda:0" if self._options.gpus_per_replica else "cpu")
+        return load_matcher(self._options, name.open(), "cuda:0" if self._options.gpus_per_replica else "cpu")
 
 
 class ServeService:
@@ -293,7 +292,7 @@ def build(arguments: dict[str, Any]) -> Application:
     token = read_token(options.token_file, "--token-file")
     if token is None and is_open is not True:
         raise BadOption(f"there is no token; give the argument token_file, set {VARIABLE}, or give open: true")
-    model, there = open_model(options.model), read_source(options.store)
+    model, there = open_model(options.model, options.round), read_source(options.store)
     choose_service_cutoff(options.for_matching(), model)
     if there is not None:
         refuse_other_store(model, there)

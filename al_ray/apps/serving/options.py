@@ -10,6 +10,7 @@ from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
+from al_ray.metrics.handover import RoundName
 from al_ray.storage.uri import StoragePath
 
 LIMITS, RESOURCES = Group("limits"), Group("replicas")
@@ -20,7 +21,11 @@ class ServeOptions(CutoffOptions):
     """Which texts are matched by which model, what one request may ask for, and on how many replicas."""
 
     model: StoragePath
-    """Run folder, whose last complete round has the model; or a model folder, in its run or copied out of it."""
+    """Run folder, of which the best model answers (docs/handover.md); or a model folder, in its run or copied out of
+    it."""
+    round: RoundName = None
+    """Round of the run whose model answers; 0 is the untrained encoder, last the last one. Default: the best by the
+    figures of the run."""
     known: StoragePath
     """The known texts: a table (a file), a task folder, or a folder of matches, whose clusters are answered, too. Read
     when --store is made; after that the texts are those of --store."""

@@ -20,9 +20,9 @@ from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
 from al_ray.apps.serving.known import read_known, read_left, refuse_other_store
+from al_ray.apps.serving.model_name import ModelName
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import (
-    ModelName,
     Source,
     StoreWriter,
     Texts,
@@ -59,6 +59,8 @@ class Plan:
         """Yield what would be loaded, in words."""
         name = self.model.path if self.model.round is None else f"{self.model.path}, round {self.model.round}"
         yield f"model: {name}, digest {self.model.model.digest[:16]}"
+        if self.model.choice is not None:
+            yield f"chosen: {self.model.choice.words}"
         cutoff = choose_service_cutoff(options.for_matching(), self.model)
         yield f"cutoff: {cutoff.source}" + (f", score {cutoff.score:.4f}" if cutoff.score > -inf else "")
         where = f"from {options.known}" if self.is_new else f"in {options.store} after change {self.sequence:,}"
@@ -79,7 +81,7 @@ def plan(options: ServeOptions) -> Plan:
     WrongFolder if the store was made from another --known with other texts. If the same path has other texts now, those
     of the store are loaded: they have the changes that were acknowledged.
     """
-    model = open_model(options.model)
+    model = open_model(options.model, options.round)
     source, texts = read_known(options, model)
     choose_service_cutoff(options.for_matching(), model)
     if not texts:
@@ -102,7 +104,7 @@ def plan(options: ServeOptions) -> Plan:
 def run_server(options: ServeOptions, host: str, port: int, token: str | None) -> Iterator[str]:
     """Serve until SIGTERM or SIGINT; yield lines about what happens: the address when it is ready, each new model.
 
-    On SIGHUP the model of --model is put in anew: the last round of the run, or what a link leads to now.
+    On SIGHUP the model of --model is put in anew: the best of the run by then, or what a link leads to now.
     """
     planned = plan(options)
     refuse_used(host, port)
@@ -172,7 +174,7 @@ def _refuse_second_service() -> None:
 def _new_model(options: ServeOptions) -> str:
     """Name in the store the model that --model leads to now; return what happened."""
     try:
-        model = open_model(options.model)
+        model = open_model(options.model, options.round)
         choose_service_cutoff(options.for_matching(), model)
         refuse_other_store(model, read_store(options.store).source)
     except AlRayError as error:
@@ -185,4 +187,5 @@ def _new_model(options: ServeOptions) -> str:
         # Ray wraps the error of another process.
         reason = str(getattr(error, "cause", error)).partition("\n")[0]
         return f"the new model was not named in {options.store} ({reason}); send SIGHUP again"
-    return f"new model: digest {model.model.digest[:16]}; the old one answers until the new one is loaded"
+    chosen = "" if model.choice is None else f" ({model.choice.words})"
+    return f"new model: digest {model.model.digest[:16]}{chosen}; the old one answers until the new one is loaded"

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
+from al_ray.apps.serving.model_name import MODEL, ModelName, read_model_name
 from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, known_text, text_lines, texts_digest
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
@@ -29,7 +29,7 @@ from al_ray.storage.files import file_in, in_one_step, read_json, write_json, wr
 from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
-ABOUT, CHANGES, MODEL, FIRST_TABLE = "store.json", "changes.log", "model.json", "texts-0.jsonl"
+ABOUT, CHANGES, FIRST_TABLE = "store.json", "changes.log", "texts-0.jsonl"
 LEFT = "left.jsonl"
 UNCHANGED = (
     "the model has a matcher, whose known records do not change while it serves; match them by jobs.match --into, and "
@@ -56,20 +56,6 @@ class Source:
     def side(self) -> str:
         """Return the option of jobs.match --into that takes them."""
         return "--left" if self.symmetric else "--right"
-
-
-@dataclass(frozen=True)
-class ModelName:
-    """A model: the path of its run and the round, or of a copy of a model, without a round."""
-
-    path: str
-    round: int | None
-
-    @staticmethod
-    def of(model: MatchingModel) -> "ModelName":
-        """Return the name of a model, by which it is opened again, also when the run has more rounds."""
-        # Where a link leads to now: later it may lead to another run.
-        return ModelName(str(model.path.resolve()), model.round)
 
 
 @dataclass(frozen=True)
@@ -146,12 +132,6 @@ def read_source(folder: Path) -> Source | None:
     if not (folder / ABOUT).exists():
         return None
     return _about(folder)[0]
-
-
-def read_model_name(folder: Path) -> ModelName:
-    """Return the model that a store names."""
-    content = read_json(folder / MODEL, {"path": str, "round": int | None}, CURE)
-    return ModelName(content["path"], content["round"])
 
 
 def read_store(folder: Path) -> StoreContent:

@@ -20,6 +20,8 @@ from al_ray.datasets.tables.score_tables import read_scored_pairs, read_scores
 from al_ray.metrics.average_precision import StratumSummary, count_scores
 from al_ray.metrics.evaluation import Comparison, Evaluation, evaluate_counts
 from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_pairs
+from al_ray.runs.handover import choose_model
+from al_ray.runs.run_state import last_round
 from al_ray.storage.files import refuse_folder, write_json
 from al_ray.storage.uri import StoragePath
 
@@ -42,6 +44,8 @@ def run_command(options: Options) -> None:
         evaluation, out = evaluate_run(options, options.run) if options.run else evaluate_scores(options)
         print_evaluation(evaluation)
         content = evaluation.as_dict()
+        if options.run is not None and options.round is None:
+            print_other_model(options.run)
         if options.run is not None and rules:
             run = load_run(options.run)
             number = run.complete_round(options.round)
@@ -49,6 +53,18 @@ def run_command(options: Options) -> None:
         _write(out, content)
         if out is not None and evaluation.reliability is not None:
             print_reliability(evaluation.reliability, evaluation, out, _by_scores(options))
+
+
+def print_other_model(path: StoragePath) -> None:
+    """Print which model a run hands over, if that is not its last one, which is measured by default."""
+    if not last_round(path):
+        return
+    choice = choose_model(path)
+    if choice.round != choice.last:
+        print(
+            f"this is round {choice.last}; match, serve and export take {choice.words}, and --round {choice.round} "
+            "measures it"
+        )
 
 
 def _write(out: StoragePath | None, content: dict[str, Any]) -> None:

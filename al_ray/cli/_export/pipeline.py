@@ -9,6 +9,7 @@ from al_ray.core.config.serialization import part
 
 def run_command(options: Options) -> None:
     """Export and print."""
-    written = export_model(options.model, part(options, ExportOptions), options.out, on_progress=Progress())
+    own = part(options, ExportOptions)
+    written = export_model(options.model, own, options.out, round=options.round, on_progress=Progress())
     print(*written.summary, sep="\n")
     print(f"wrote {written.path}; what the model is and is not: {written.path / 'README.md'}")

@@ -9,6 +9,7 @@ from al_ray.apps.matching.options import MatchOptions
 from al_ray.cli._shared.entry import PathOrUri
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
+from al_ray.metrics.handover import RoundName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +19,11 @@ class Options(MatchOptions):
     UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     model: PathOrUri | None = None
-    """Run folder, whose last complete round has the model; or a model folder that was copied out of its run, which
-    needs --text-columns and knows no labels and no training texts. Not with --into."""
+    """Run folder, of which the best model matches (docs/handover.md); or a model folder that was copied out of its run,
+    which needs --text-columns and knows no labels and no training texts. Not with --into."""
+    round: RoundName = None
+    """Round of the run whose model matches; 0 is the untrained encoder, last the last one. Default: the best by the
+    figures of the run."""
     out: PathOrUri | None = None
     """Folder of the matches. Rerun the same command after a stop."""
     into: PathOrUri | None = None
@@ -34,6 +38,7 @@ class Options(MatchOptions):
             (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),
             (self.into is not None and self.out is not None, "--out and --into exclude one another; give one of them"),
             (self.into is not None and self.model is not None, "--into has its model; leave out --model"),
+            (self.into is not None and self.round is not None, "--into has its model; leave out --round"),
             (self.into is None and self.model is None, "no model is given; give --model RUN"),
             (self.into is None and self.complete, "--complete goes with --into; leave it out"),
         ):

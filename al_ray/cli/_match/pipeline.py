@@ -19,7 +19,9 @@ def run_command(options: Options) -> None:
     else:
         assert options.model is not None
         assert options.out is not None
-        written = match(options.model, own, options.out, cluster=options.cluster, on_progress=Progress())
+        written = match(
+            options.model, own, options.out, round=options.round, cluster=options.cluster, on_progress=Progress()
+        )
     print(*written.summary, sep="\n")
     others = ", clusters.csv" * ("clusters" in written.record)
     print(f"wrote {written.path / 'matches.csv'}{others} and matches.html")

@@ -28,6 +28,7 @@ from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
 from al_ray.runs.auto_recipe import with_recipe_chosen
 from al_ray.runs.candidate_figures import candidate_figures, main_figures
 from al_ray.runs.dev_labels import format_estimate
+from al_ray.runs.handover import choose_model
 from al_ray.runs.importance import Importance, read_importance
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.presumed_figures import presumed_lines
@@ -73,6 +74,9 @@ def print_results(folder: RunFolder) -> None:
         without = compared_with_untrained(figures)
         if without is not None and not better_than_untrained(figures):
             print(without)
+    choice = choose_model(folder.path) if folder.last else None
+    if choice is not None and choice.round != choice.last:
+        print(f"match, serve and export take {choice.words}")
     for line in candidate_lines(folder):
         print(line)
     scorer = folder.model(folder.last).scorer if folder.last else None

@@ -14,7 +14,8 @@ class Options(ServeOptions):
     """Match texts over HTTP."""
 
     model: PathOrUri
-    """Run folder, whose last complete round has the model; or a model folder, in its run or copied out of it."""
+    """Run folder, of which the best model answers (docs/handover.md); or a model folder, in its run or copied out of
+    it."""
     known: PathOrUri
     """The known texts: a table (a file), a task folder, or a folder of matches, whose clusters are answered, too. Read
     when --store is made; after that the texts are those of --store."""

@@ -13,10 +13,13 @@ from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import AlRayError
 from al_ray.datasets.task_folder import labels_are_of, read_about
 from al_ray.runs.config_file import read_config_file
+from al_ray.runs.handover import choose_model
 from al_ray.runs.run_state import at_its_end, bound_config, last_round
 
 MOST_STEPS, MOST_FOLDERS, LARGEST = 3, 300, 2**20
 """Steps that are shown; entries of a folder that are looked at; bytes of a file of JSON that is read."""
+BEST = 100
+"""Pairs that a model without a boundary matches."""
 BELOW = ("tasks", "runs")
 """Folders whose own folders are looked at, too."""
 UNREADABLE = (AlRayError, OSError, ValueError, KeyError, TypeError, AttributeError)
@@ -58,6 +61,7 @@ class RunFound:
     """A run folder: its path, its options, the digest of its task, its last complete round, and when that ended.
 
     ended: whether it has all its rounds, or a limit stopped it. open: whether pairs are chosen that have no labels yet.
+    untrained: whether its figures hand over the untrained encoder, which has no boundary.
     """
 
     path: Path
@@ -67,6 +71,7 @@ class RunFound:
     ended: bool
     open: bool
     written: float
+    untrained: bool
 
 
 def next_steps(folder: Path) -> list[Step]:
@@ -135,7 +140,8 @@ def _run(folder: Path, path: Path) -> RunFound | None:
     rounds = place / f"round-{last + 1:03d}", place / "dev-labels" / f"round-{last:03d}"
     is_open = any((one / "batch.parquet").exists() and not (one / "labels.parquet").exists() for one in rounds)
     written = max(file.stat().st_mtime for file in files if file.exists())
-    return RunFound(path, config, digest, last, at_its_end(place, config), is_open, written)
+    untrained = last > 0 and not choose_model(place).round
+    return RunFound(path, config, digest, last, at_its_end(place, config), is_open, written, untrained)
 
 
 def _of_run(run: RunFound, tasks: Mapping[str, TaskFound]) -> Iterator[tuple[int, Step]]:
@@ -151,7 +157,7 @@ def _of_run(run: RunFound, tasks: Mapping[str, TaskFound]) -> Iterator[tuple[int
         yield 1, Step(words, resume + options)
     elif task := tasks.get(run.task_digest):
         # A cutoff is needed within one table alone; a cnn, whose words are those of its task, cannot match.
-        cutoff = " --at-boundary" * task.symmetric
+        cutoff = (f" --best {BEST}" if run.untrained else " --at-boundary") * task.symmetric
         matches = shlex.quote(str(Path("../matches" if run.path == Path() else "matches", run.path.name or "run")))
         if not run.config.encoder.startswith("cnn"):
             words = f"{_name(run.path)} is complete; find the matches among the texts of its task:"

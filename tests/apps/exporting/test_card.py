@@ -64,7 +64,8 @@ def test_a_card_has_the_figures_of_the_run_and_metadata_of_the_hub(run, tmp_path
     (result,) = metadata.eval_results
     assert (result.metric_type, result.metric_value, result.dataset_split) == ("average_precision", 0.412, "dev")
     for line in (
-        f"al-ray export --model {run} --format sentence-transformers --licence apache-2.0 --out {tmp_path / 'out'}",
+        f"al-ray export --model {run} --format sentence-transformers --round 1 --licence apache-2.0 "
+        f"--out {tmp_path / 'out'}",
         "| train | 16 | 24 | 384 | 32 |",
         "| dev | 8 | 24 | 192 | 16 |",
         "Pairs were chosen by the strategy uncertainty.",

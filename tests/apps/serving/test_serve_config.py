@@ -14,7 +14,7 @@ from ray.serve.schema import HTTPOptionsSchema, ServeApplicationSchema, ServeDep
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.app import NAME, build
 from al_ray.apps.serving.arguments import options_of
-from al_ray.apps.serving.store import ModelName
+from al_ray.apps.serving.model_name import ModelName
 from al_ray.core.errors import BadOption
 from tests.apps.audit.test_audit_job import run_folder
 

@@ -16,9 +16,10 @@ from al_ray.apps.http.token import is_token, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import app
 from al_ray.apps.serving.app import MatcherReplica, WriterReplica
+from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
-from al_ray.apps.serving.store import ModelName, StoreWriter, read_model_name
+from al_ray.apps.serving.store import StoreWriter
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
 from al_ray.storage.uri import storage_path
 from tests.apps.audit.test_audit_job import run_folder
@@ -52,20 +53,21 @@ def made(options: ServeOptions) -> StoreWriter:
 def test_a_plan_says_what_would_be_loaded_and_writes_nothing(options):
     lines = list(plan(options).lines(options))
     assert lines[1:] == [
+        "chosen: round 1 of 1, the last one: the run has no figures by which models could be compared",
         "cutoff: none",
         f"known texts: 2 from {options.known}, 16 characters",
         "search: exact",
     ]
     assert not options.store.exists()
     bounded = replace(options, at_boundary=True, exact_texts=1)
-    assert list(plan(bounded).lines(bounded))[1::2] == [
+    assert list(plan(bounded).lines(bounded))[2::2] == [
         "cutoff: --at-boundary, score 0.9000",
         "search: by the Faiss index auto; GET /model says its recall",
     ]
     writer = made(options)
     writer.put([("c", "who")])
     writer.close()
-    assert list(plan(options).lines(options))[2].startswith(f"known texts: 3 in {options.store} after change 1,")
+    assert list(plan(options).lines(options))[3].startswith(f"known texts: 3 in {options.store} after change 1,")
 
 
 def test_a_table_on_an_object_store_is_known_as_its_file_is(options):
@@ -84,7 +86,7 @@ def test_known_texts_that_have_changed_are_told_of_and_those_of_the_store_stay(o
     options.known.write_text("key,words\na,how do i swim\nb,another text\n")
     found = plan(options)
     assert [known.text for known in found.texts.values()] == ["how do i swim", "why", "who"]
-    assert list(found.lines(options))[2:4] == [
+    assert list(found.lines(options))[3:5] == [
         f"known texts: 3 in {options.store} after change 1, 19 characters",
         f"{options.known} has changed since the store was made; the store keeps its texts: send the changes by PUT and "
         "DELETE /texts",

@@ -11,8 +11,8 @@ from ray import serve
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import server
 from al_ray.apps.serving.app import NAME, WriterReplica
+from al_ray.apps.serving.model_name import MODEL, ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import MODEL, ModelName, read_model_name
 from tests.apps.audit.test_audit_job import run_folder
 
 

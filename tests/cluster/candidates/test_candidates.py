@@ -106,7 +106,7 @@ def dense_twin(cosines: np.ndarray, least: float, rows: np.ndarray, others: np.n
 
 
 def least_twin(said: dict, task: Task) -> float:
-    """The lowest of 2,048 cosines that the K-th nearest of few left texts of train reach, a twentieth, or the highest."""
+    """The lowest of 2,048 cosines that the K-th nearest of few left texts of train reach, a 20th, or the highest."""
     table = cosine_table(said, task, "train")
     kth = [sorted(line)[-K] for line in table.tolist()]
     few = (step for step in range(-1024, 1024) if sum(one >= step / 1024 for one in kth) <= len(kth) / 20)
