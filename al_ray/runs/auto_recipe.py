@@ -28,7 +28,11 @@ def with_recipe_chosen(config: Config, folder: StoragePath | None = None) -> Con
     if folder is not None and (folder / "round-001").exists() and (folder / "config.json").is_file():
         stored = bound_config(folder)
         return replace(config, **{name: getattr(stored, name) for name in DECIDED})
-    name, reason = recipe_of(storage_path(str(config.task)), config.encoder)
+    task = storage_path(str(config.task))
+    if not (task / "task.json").is_file():
+        # Whoever reads the task says what is wrong with it.
+        return config
+    name, reason = recipe_of(task, config.encoder)
     others = ", ".join(other for other in RECIPES if other != name)
     logger.info("recipe %s: %s; others by --recipe: %s (docs/recipes.md)", name, reason, others)
     return replace(config, **RECIPES[name])

@@ -177,9 +177,13 @@ def _stored_scores(folder: StoragePath, model: Model) -> tuple[Scorer | None, Ma
 def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
     """Open the model by which the texts of a match folder were matched. about: what its state says of it."""
     run, number = storage_path(about["run"]), about["round"]
-    if number is not None and number > last_round(run):
-        raise BadOption(f"{run} has no complete round {number}; restore it, or match all texts with another --out")
-    model = open_model(run, number)
+    try:
+        model = open_model(run, number)
+    except BadOption as error:
+        if number is None or number <= last_round(run):
+            raise
+        cure = "restore it, or match all texts with another --out"
+        raise BadOption(f"{run} has no complete round {number}; {cure}") from error
     of_round = "" if about["round"] is None else f"of round {about['round']} of "
     if model.model.digest != about["digest"]:
         raise BadOption(
