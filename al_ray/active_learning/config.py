@@ -109,7 +109,7 @@ class RunConfig(EncoderConfig):
         elif self.encoder_every:
             raise BadOption(
                 "--encoder-every is of a run with --matcher on, and without a matcher every round trains the encoder; "
-                "leave it out"
+                "give --matcher on, or leave it out"
             )
         if self.seeding == "stated" and not STRATEGIES[self.strategy].uses_model:
             raise BadOption(f"--seeding stated starts a model, and --strategy {self.strategy} asks none; leave it out")

@@ -126,7 +126,7 @@ def model_folder(path: StoragePath, asked: RoundName) -> tuple[StoragePath, Choi
     """
     # A model folder of transformers holds a config.json, too.
     if not (path / "config.json").exists() or (path / SCORER).exists():
-        if asked is not None:
+        if asked is not None and (path / SCORER).exists():
             raise BadOption(f"round {asked}: {path} is one model, and only a run has several; leave round out")
         return path, None
     choice = choose_model(path, asked)

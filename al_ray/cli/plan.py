@@ -7,7 +7,7 @@ import sys
 
 from al_ray.apps.planning.options import Options
 from al_ray.cli._shared.entry import parse_options
-from al_ray.cli._shared.recipe import is_chosen, recipe_defaults
+from al_ray.cli._shared.recipe import recipe_defaults, recipe_unless_chosen
 
 OPTIONS = Options
 
@@ -16,7 +16,7 @@ def main() -> None:
     """Parse the options, measure or read speeds, and print the plan."""
     arguments = sys.argv[1:]
     description = "Memory, time and cost of a run, before anything starts."
-    defaults = recipe_defaults(arguments) or ({"recipe": "paper"} if is_chosen(arguments) else {})
+    defaults = recipe_defaults(arguments) or recipe_unless_chosen(arguments)
     options = parse_options(OPTIONS, "plan", description, arguments, defaults)
     from al_ray.cli._plan.pipeline import run_command
 

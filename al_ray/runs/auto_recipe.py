@@ -38,6 +38,15 @@ def with_recipe_chosen(config: Config, folder: StoragePath | None = None) -> Con
     return replace(config, **RECIPES[name])
 
 
+def say_of_fields(config: RunConfig) -> None:
+    """Log that there is a recipe for texts with fields, where a run trains the encoder on such texts."""
+    task = storage_path(str(config.task))
+    if config.matcher == "off" and (task / "task.json").is_file():
+        name, reason = recipe_of(task, RANDOM_BERT)
+        if name == "records":
+            logger.info("the encoder is trained; %s, and --recipe records compares these (docs/recipes.md)", reason)
+
+
 def recipe_of(task: StoragePath, encoder: str) -> tuple[RecipeName, str]:
     """Return the recipe for a task folder and an encoder, and why."""
     left, right = read_sides(task)

@@ -52,8 +52,8 @@ class CandidateRecall:
             return None
         return (
             f"the candidates of {split} have {both:.3f} of the known matches, less than {least:g} (jobs.run "
-            "--candidates.least-recall), and the others rank below all candidates: raise --candidates.cosine and "
-            "--candidates.trigrams in a new run"
+            "--candidates.least-recall), and the others rank below all candidates: in a new run raise "
+            "--candidates.cosine and --candidates.trigrams, and --candidates.of-dense for large groups of equal texts"
         )
 
 

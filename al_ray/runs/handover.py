@@ -52,7 +52,8 @@ def choose_model(run: StoragePath, asked: RoundName = None) -> Choice:
     if asked is None:
         return _by_evidence(run, config, last)
     number = last if asked == LAST else asked
-    if not 0 <= number <= last:
+    # A program may give anything.
+    if type(number) is not int or not 0 <= number <= last:
         raise BadOption(
             f"round {number}: {run} has the complete rounds 1 to {last}; give one of these, 0 for the untrained "
             "encoder, or last"

@@ -55,6 +55,8 @@ def test_a_loss_without_a_head_keeps_the_rest_of_the_recipe(loss):
 def test_two_sources_of_defaults_are_refused(task, tmp_path):
     with pytest.raises(BadOption, match=r"--config and --recipe both give the defaults"):
         run.parse_arguments([*NEEDED, "--recipe", "tuned", "--config", str(tmp_path)])
+    with pytest.raises(BadOption, match=r"--config and --recipe both give the defaults"):
+        run.parse_arguments([*NEEDED, "--recipe", "auto", "--config", str(tmp_path)])
     with pytest.raises(BadOption, match=r"--file and --recipe both give the defaults"):
         grid.parse_arguments([*NEEDED, "--recipe", "tuned", "--file", str(tmp_path / "grid.toml")])
 

@@ -10,7 +10,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.cli._run import options as run_options
 from al_ray.core.config.recipes import RECIPES, TaskKind, recipe_for
 from al_ray.datasets.task_folder import write_task
-from al_ray.runs.auto_recipe import compares_texts, recipe_of, with_recipe_chosen
+from al_ray.runs.auto_recipe import compares_texts, recipe_of, say_of_fields, with_recipe_chosen
 from al_ray.runs.run_folder import RunFolder
 
 NEEDED = ["--task", "task", "--out", "out"]
@@ -63,6 +63,12 @@ def test_the_fields_of_a_task_are_read(tmp_path, caplog, columns, name):
     assert {one: getattr(chosen, one) for one in RECIPES[name]} == dict(RECIPES[name])
     assert f"recipe {name}: " in caplog.text
     assert "others by --recipe: " in caplog.text
+    caplog.clear()
+    say_of_fields(config)
+    assert ("--recipe records compares these" in caplog.text) == (name == "records")
+    caplog.clear()
+    say_of_fields(chosen)
+    assert "--recipe" not in caplog.text or name == "paper"
 
 
 @pytest.mark.parametrize(("symmetric", "name"), [(True, "paper"), (False, "tuned")])
@@ -92,6 +98,7 @@ def test_the_packaged_encoder_was_trained_to_compare_texts(minilm):
 def test_who_says_how_to_learn_has_the_recipe_of_the_paper(options):
     assert run_options.parse_arguments(NEEDED).recipe == "auto"
     assert run_options.parse_arguments([*NEEDED, *options]).recipe == "paper"
+    assert run_options.parse_arguments([*NEEDED, "--search.index", "Flat"]).recipe == "auto"
 
 
 def test_a_run_that_has_begun_keeps_its_options(task, tmp_path):

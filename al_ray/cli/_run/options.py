@@ -10,7 +10,7 @@ from al_ray.active_learning.config import PAPER, RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.annotating.options import PageOptions
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
-from al_ray.cli._shared.recipe import is_chosen, recipe_defaults
+from al_ray.cli._shared.recipe import recipe_defaults, recipe_unless_chosen
 from al_ray.core.config.bounds import Group
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.llm import LlmConfig
@@ -61,14 +61,14 @@ def parse_arguments(arguments: list[str]) -> Options:
     A recipe of "auto" is left to the run, which reads the task.
     """
     default, text = recipe_defaults(arguments), value_of("--config", arguments)
-    if text is not None and default:
+    if text is not None and value_of("--recipe", arguments) is not None:
         raise BadOption("--config and --recipe both give the defaults of other options; give one of them")
     if text is not None:
         path = storage_path(text)
         config = bound_config(path.parent if path.name == "config.json" else path)
         options = {f.name: getattr(config, f.name) for f in fields(RunConfig)}
         default = Options(**options, recipe="paper", out=tyro.MISSING)
-    elif not default and is_chosen(arguments):
-        default = {"recipe": "paper"}
+    else:
+        default = default or recipe_unless_chosen(arguments)
     description = "One active-learning run. Rerun the same command to resume it."
     return parse_options(Options, "run", description, arguments, default)

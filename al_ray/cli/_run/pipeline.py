@@ -25,7 +25,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.matcher.wording import name_in_words
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
-from al_ray.runs.auto_recipe import with_recipe_chosen
+from al_ray.runs.auto_recipe import say_of_fields, with_recipe_chosen
 from al_ray.runs.candidate_figures import candidate_figures, main_figures
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.handover import choose_model
@@ -46,6 +46,8 @@ def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     if options.recipe == "auto":
         options = with_recipe_chosen(options, options.out)
+    else:
+        say_of_fields(options)
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
     # Read first, because a bad file ends the command.
     constants = read_constants(options.constants, *((CUDA, "h200") if options.cluster.gpus_per_shard else (CPU, CPU)))

@@ -10,13 +10,17 @@ from al_ray.core.config.recipes import RECIPES, RecipeName
 from al_ray.core.config.sections import TrainingConfig
 
 SECTIONS = ("training", "scoring", "matcher")
+FLAT = "Flat"
 # Who gives one of these has chosen how to learn, or what a matcher cannot do.
-CHOOSES = ("--training.", "--scoring.", "--matcher", "--encoder-every", "--search.index", "--search.ordered-pairs")
+CHOOSES = ("--training.", "--scoring.", "--matcher", "--search.index", "--search.ordered-pairs")
 
 
-def is_chosen(arguments: Sequence[str]) -> bool:
-    """Return whether a command line says how to learn, so that no recipe is chosen by the kind of task."""
-    return any(argument.startswith(CHOOSES) for argument in arguments)
+def recipe_unless_chosen(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the recipe of the paper as a default if a command line says how to learn; {} if one is to be chosen."""
+    given = [argument for argument in arguments if argument.startswith(CHOOSES)]
+    if value_of("--search.index", arguments) == FLAT:
+        given = [argument for argument in given if not argument.startswith("--search.index")]
+    return {"recipe": "paper"} if given else {}
 
 
 def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -> dict[str, Any]:

@@ -66,9 +66,10 @@ def recipe_for(kind: TaskKind) -> tuple[RecipeName, str]:
         return "records", f"the texts have {kind.fields} fields"
     if kind.symmetric:
         return "paper", "one set of texts of one column"
+    two = "two sets of texts without two fields in common"
     if not kind.compared:
-        return "paper", "texts of one column, and an encoder that was not trained to compare texts"
-    return "tuned", "two sets of texts of one column, and an encoder that was trained to compare texts"
+        return "paper", f"{two}, and an encoder that was not trained to compare texts"
+    return "tuned", f"{two}, and an encoder that was trained to compare texts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,5 +81,6 @@ class RecipeOptions:
     recipe: RecipeChoice = "auto"
     """Defaults of the options of training and scoring, each of which can be given beside it. paper: every number of
     Mussmann, Jia and Liang (2020). tuned: more AP on WikiQA while labels are few (docs/recipes.md).
-    records: --matcher on (docs/matcher.md). auto: one of these by the kind of task, which the command says; paper where
-    an option of training, scoring or a matcher is given. `--recipe tuned --help all` shows the values of tuned."""
+    records: --matcher on (docs/matcher.md). auto: one of these by the kind of task, and the command says which; paper
+    where an option says how to learn: --training.…, --scoring.…, --matcher, or what a matcher cannot do.
+    `--recipe tuned --help all` shows the values of tuned."""
