@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.pairs import Keys, Pairs, Rows
+from al_ray.core.pairs import Keys, Mask, Pairs, Rows
 from al_ray.core.scorer import Labels, Scorer
 
 # Labels of a pair: no match, a match, cannot be decided; OPEN has no label yet.
@@ -94,9 +94,12 @@ class Labelled:
     @property
     def decided(self) -> "Labelled":
         """The pairs labelled NO or YES, on which a model is trained. UNSURE pairs are not used, nor asked again."""
-        sure = self.labels != UNSURE
-        sources = tuple(source for source, keep in zip(self.sources, sure.tolist(), strict=True) if keep)
-        return Labelled(self.pairs[sure], self.labels[sure], self.rounds[sure], sources)
+        return self.where(self.labels != UNSURE)
+
+    def where(self, kept: Mask) -> "Labelled":
+        """(n,) which pairs are kept -> these."""
+        sources = tuple(source for source, keep in zip(self.sources, kept.tolist(), strict=True) if keep)
+        return Labelled(self.pairs[kept], self.labels[kept], self.rounds[kept], sources)
 
     @property
     def warnings(self) -> list[str]:

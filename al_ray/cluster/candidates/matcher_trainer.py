@@ -36,6 +36,7 @@ from al_ray.runs.untrained_figures import read_untrained
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.label_halves import label_halves
 from al_ray.training.saved_model import bytes_digest, write_matched
 
 logger = logging.getLogger(__name__)
@@ -153,12 +154,20 @@ class MatcherTrainer:
 
         start: from whose weights the encoder is trained, if it is in this round.
         """
-        if self.training is not None and number % self.config.encoder_every == 0:
-            self._train_encoder(self.training, labelled, number, start)
+        trained = 0 if self.training is None else number - number % self.config.encoder_every
+        of_encoder, of_matcher = label_halves(labelled, trained)
+        if self.training is not None and trained == number:
+            self._train_encoder(self.training, labelled.where(of_encoder), number, start)
         encoder = self.candidates.encoder
         split, folder = self.pool.task.split("train"), self.journal.round(number)
-        features = self._features_of(labelled.pairs)
-        labels, weights = (labelled.labels == YES).astype(np.uint8), np.ones(len(labelled))
+        ours = labelled.where(of_matcher)
+        if len(ours) < len(labelled):
+            logger.info(
+                "the encoder learned from %s labels, and the matcher learns from the %s of other left texts",
+                f"{of_encoder.sum():,}", f"{len(ours):,}",
+            )  # fmt: skip
+        features = self._features_of(ours.pairs)
+        labels, weights = (ours.labels == YES).astype(np.uint8), np.ones(len(ours))
         presumed = self._presumed(number)
         far = self._features_of(presumed)
         if len(presumed):
@@ -176,8 +185,8 @@ class MatcherTrainer:
         model = Model(encoder.path, digest, MATCHED, SavedMatcher(str(path), encoder.weights, reference))
         write_matched(folder / "model", model, self.config.encoding, self.config.candidates)
         # Of labelled pairs alone, for presumed ones are far from all that a person would look at.
-        means = importance([learned.contributions(features[: len(labelled)])])
-        write_importance(folder, learned.names, means, len(labelled))
+        means = importance([learned.contributions(features[: len(ours)])])
+        write_importance(folder, learned.names, means, len(ours))
         write_cosines(folder / SCORES, labelled.pairs, self.pool.scores(model, split, labelled.pairs))
         self.watch("train", 1, 1)
         return model

@@ -222,7 +222,7 @@ class ShardedCandidates:
             counts = get_results([shard.count_kth.remote(WAYS[0], "left") for shard in pool.shards])
             if any(count is None for count in counts):
                 raise _FoundLost
-            write_json(self._dense_file, {"least": threshold_of(sum(counts), len(split.space.left))})
+            write_json(self._dense_file, {"least": threshold_of(np.sum(counts, axis=0), len(split.space.left))})
         if self.dense is None:
             return
         knn = KnnRequest(keys, pool.task.symmetric, self._of_dense, HIGHEST, split.space.total)

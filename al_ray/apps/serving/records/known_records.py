@@ -65,10 +65,10 @@ class KnownRecords:
         self.reference, self.matcher, self.threads = reference, matcher, threads
         self.known, self.others = known, others
         least = inf if reference.dense is None else reference.dense
-        dense = config.dense(others is None), least
+        of_known = [own if others is None else config.of_right for own in (config.cosine, config.trigrams)]
         self.counts = [
-            Counts(own, own if others is None else config.of_right, *more)
-            for own, more in ((config.cosine, dense), (config.trigrams, ()))
+            Counts(config.cosine, of_known[0], config.dense(others is None), least),
+            Counts(config.trigrams, of_known[1]),
         ]
         self._fields, self._places = reference.sides.shared
         self._cosine = CosineWay(known.vectors)
