@@ -88,3 +88,10 @@ def test_a_copy_two_levels_below_a_run_takes_its_options_from_its_own_files(fold
     assert run_of_model(copy) is None
     assert al_ray.load_model(copy).cosines(["abc"], ["abd"]) == al_ray.load_model(folder).cosines(["abc"], ["abd"])
     assert run_of_model(tmp_path / "run" / "round-001" / "model") == (tmp_path / "run", 1)
+
+
+@pytest.mark.parametrize("load", [al_ray.load_model, al_ray.load_matcher])
+@pytest.mark.parametrize("number", [None, 0, "last"])
+def test_a_folder_that_is_no_model_is_said_to_be_none_whatever_round_is_asked_for(tmp_path, load, number):
+    with pytest.raises(BadFile, match=r"(holds no scorer.json|nowhere)"):
+        load(tmp_path / "nowhere", round=number)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,8 @@ def test_what_a_user_asks_for(run):
     assert chosen(run, "last") == (3, "given", None)
     assert chosen(run, 0) == (0, "given", None)
     assert chosen(run, 1) == (1, "given", None)
-    for number in (-1, 4):
+    given: tuple[Any, ...] = (-1, 4, "best", "1", 1.5, True)
+    for number in given:
         with pytest.raises(BadOption, match=f"round {number}: .* has the complete rounds 1 to 3; give one of these"):
             choose_model(run, number)
 
