@@ -40,6 +40,15 @@ def test_where_a_half_would_lack_matches_both_learn_from_all():
     assert (encoder.tolist(), matcher.all()) == ([True, True, True, False], True)
 
 
+def test_labels_after_the_training_do_not_make_halves():
+    every = of_two_texts(40)
+    encoder, _ = label_halves(every, 2)
+    mine, other = (int(every.pairs[which, 0][0]) for which in (encoder, ~encoder))
+    drawn = labels([mine, mine, other, other], [True, False, True, False], [1, 1, 1, 2])
+    assert label_halves(drawn, 1)[0].tolist() == [True, True, True, False]
+    assert label_halves(drawn, 2)[0].tolist() == [True, True, False, False]
+
+
 @given(st.integers(1, 3), st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(1, 4)), max_size=40))
 def test_later_labels_do_not_change_what_an_encoder_learned_from(trained, drawn):
     drawn = sorted(drawn, key=lambda one: one[2])

@@ -10,15 +10,19 @@ import pytest
 import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._run.pipeline import run
+from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.labels import Labelled
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import CANDIDATE
 from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import storage_path
+from al_ray.training.label_halves import label_halves
 from al_ray.training.saved_model import read_model
 from tests.cluster.outcomes import figures, results
 
@@ -57,6 +61,23 @@ def test_only_every_second_round_trains_the_encoder(asked, made):
     assert models[0].weights != encoder.digest
     assert not (made / "round-001" / "encoder").exists()
     assert not (made / "round-003" / "encoder").exists()
+
+
+def test_the_encoder_learns_from_half_of_the_texts_and_the_matcher_from_the_others(asked, made, tmp_path, monkeypatch):
+    seen, train = list[Labelled](), MatcherTrainer._train_encoder
+
+    def train_seen(trainer, training, labelled, number, start):
+        seen.append(labelled)
+        train(trainer, training, labelled, number, start)
+
+    monkeypatch.setattr(MatcherTrainer, "_train_encoder", train_seen)
+    run(asked, WHERE, tmp_path / "run")
+    every = RunFolder(tmp_path / "run", read_task(storage_path(asked.task))).ledger.labelled().decided
+    encoder, matcher = label_halves(every, 2)
+    assert 0 < encoder.sum() < 32
+    assert [labelled.pairs.tolist() for labelled in seen] == [every.pairs[encoder].tolist()]
+    learned = [found.pairs for number in (1, 2, 3) if (found := read_importance(made / f"round-{number:03}"))]
+    assert learned == [16, int((matcher & (every.rounds <= 2)).sum()), int(matcher.sum())]
 
 
 def test_every_round_is_measured_by_its_own_encoder(made):
