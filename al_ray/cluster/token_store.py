@@ -16,7 +16,7 @@ from al_ray.cluster.places import BundleSlots
 from al_ray.cluster.workers import run_in_worker, stream_from_workers
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Mask, Pairs, Rows
@@ -24,7 +24,6 @@ from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.pair_rules import write_rule
 from al_ray.datasets.task_folder import read_about, read_task, read_texts
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import StoredTokens, batch_order, fetched_tokens, has_chunk, store_array

@@ -8,7 +8,6 @@ equal for all texts, and frequent words decide the rest. `Network.settle` theref
 three ways; training may change them all. docs/paraphrase.md reports the effect.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -17,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import CNN, EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
@@ -27,7 +26,6 @@ from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import digest_of, mixed
 from al_ray.encoders.vocabulary import Vocabulary
 
-NAME = re.compile(r"cnn(?:-(\d+))?")
 DIMENSION, WINDOW, FILTERS = 300, 5, 300
 MOST_FILTERS = 100_000
 WEIGHTS = "model.safetensors"
@@ -170,14 +168,9 @@ def refuse_frozen_layers(config: EncoderConfig, layers: int) -> NoReturn:
     raise BadOption(f"--training.frozen-layers {layers}: encoder {config.encoder} has no layers; leave it out")
 
 
-def is_cnn(name: str) -> bool:
-    """Return whether --encoder names this encoder: `cnn`, or `cnn-600` for another number of filters."""
-    return NAME.fullmatch(name) is not None
-
-
 def filters_of(name: str) -> int:
     """Return the number of filters in an encoder's name (the paper does not give its own), or raise BadOption."""
-    match = NAME.fullmatch(name)
+    match = CNN.fullmatch(name)
     assert match is not None, name
     filters = int(match[1] or FILTERS)
     if not 1 <= filters <= MOST_FILTERS:

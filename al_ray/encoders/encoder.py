@@ -8,13 +8,13 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors, round_to_halves
 from al_ray.encoders import cnn
-from al_ray.encoders.cnn import Cnn, is_cnn
+from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.frozen_layers import FrozenLayers, too_many
 from al_ray.encoders.pretrained import layer_count
 from al_ray.encoders.prompts import Side

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.core.config.encoder import is_cnn
 from al_ray.core.config.recipes import RECIPES, RecipeName, TaskKind, recipe_for
 from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import read_sides
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.modules import find_file
 from al_ray.encoders.pretrained import RANDOM_BERT, folder_of
 from al_ray.runs.run_state import bound_config

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import untrained
 from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import scorer_fields

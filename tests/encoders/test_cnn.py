@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from al_ray.cluster.token_store import write_pool
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled, Model
@@ -16,7 +16,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.core.task import strings_at
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import write_task
-from al_ray.encoders.cnn import Cnn, Network, filters_of, is_cnn
+from al_ray.encoders.cnn import Cnn, Network, filters_of
 from al_ray.encoders.encoder import load, saved, untrained
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.vocabulary import Vocabulary

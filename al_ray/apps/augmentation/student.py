@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
-from al_ray.encoders.cnn import Cnn, is_cnn
+from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.cross_encoder import Texts
 from al_ray.encoders.encoder import TextEncoder, saved
 from al_ray.encoders.hardware import settle_training

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.config.sections import CandidatesConfig, ScoringConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.scorer import CANDIDATE, Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_about
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import saved
 from al_ray.metrics.handover import Choice, RoundName
 from al_ray.runs.handover import choose_model

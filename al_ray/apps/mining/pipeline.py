@@ -11,13 +11,13 @@ from al_ray.apps.mining.miners import Random, deduplicate
 from al_ray.apps.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives
 from al_ray.apps.mining.options import MiningConfig
 from al_ray.apps.mining.task_pool import MiningTask, mining_task, write_negatives
+from al_ray.core.config.encoder import is_cnn
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import saved
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.other_runs import trained

@@ -11,12 +11,13 @@ from al_ray.apps.paraphrase.folder import ParaphraseFolder
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch
 from al_ray.apps.paraphrase.pairs import known_of, one_sided
 from al_ray.apps.paraphrase.training import MetricTraining, Paraphrases
+from al_ray.core.config.encoder import is_cnn
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.cnn import filters_of, is_cnn
+from al_ray.encoders.cnn import filters_of
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
 from al_ray.encoders.hardware import settle_arithmetic, settle_training
 from al_ray.runs.place import refuse_inside

@@ -19,7 +19,7 @@ from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import SPARE
 from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.core.candidates import HIGHEST, Order, unlabelled_candidates
-from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
@@ -27,7 +27,6 @@ from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import PAIRS_AT_ONCE, Block, Vectors, paired_scores
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.hardware import settle_arithmetic, settle_training
 from al_ray.encoders.products import product
 from al_ray.encoders.random_bert import RANDOM_BERT

@@ -13,9 +13,9 @@ from al_ray.apps.planning.plan import Plan, plan, setting_of, size_words
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.cluster.token_store import ENCODER, pool_folder
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import is_cnn
 from al_ray.core.errors import AlRayError, BadOption
 from al_ray.core.text_table import format_columns
-from al_ray.encoders.cnn import is_cnn
 from al_ray.runs.planned import WHOLE, highest_peaks, used_seconds, write_planned
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.files import read_json

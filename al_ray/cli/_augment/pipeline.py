@@ -15,10 +15,10 @@ from al_ray.apps.augmentation.word_replacement import Masked
 from al_ray.cli._augment.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session
+from al_ray.core.config.encoder import is_cnn
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.encoders.pretrained import layer_count
 from al_ray.encoders.random_bert import RANDOM_BERT

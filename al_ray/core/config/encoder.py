@@ -1,5 +1,6 @@
 """Options of the encoder, which maps a text to a vector."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,6 +12,7 @@ Precision = Literal["fp32", "fp16"]
 Arithmetic = Literal["auto", "fp32", "bf16"]
 
 
+CNN = re.compile(r"cnn(?:-(\d+))?")
 MaxLength = Annotated[int, Between(3, 1_000_000)]
 EncoderBatch = Annotated[int, Between(1, 1_000_000)]
 Threads = Annotated[int, Between(1, 1_024)]
@@ -97,3 +99,8 @@ class EncoderConfig(EncoderOptions):
         """The options of prompts as digests take them: none if neither was given."""
         given = [self.prompt_left, self.prompt_right]
         return {} if given == [None, None] else {"prompts": given}
+
+
+def is_cnn(name: str) -> bool:
+    """Return whether --encoder names the encoder `cnn`, or `cnn-600` for another number of filters."""
+    return CNN.fullmatch(name) is not None
