@@ -25,6 +25,7 @@ STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the
 CELL = {CPU: 5, CUDA: 8}  # Bytes of a cell of a product of the exact join.
 CONTEXT = 2**29  # A CUDA context of a process on a GPU, with the kernels of torch: assumed, not measured.
 LETTERS = 5  # Letters of a token, with its space; letters of an id.
+LEARNER = 100 * 2**20  # Bytes of the trees of scikit-learn, imported: 431 MiB beside 330 (2026-11-28).
 
 
 @dataclass(frozen=True)
@@ -247,5 +248,6 @@ def _driver(run: Setting) -> list[Memory]:
         Memory("driver", "chosen pairs", HOST, 32 * (run.shards + 2) * max(run.batches)),
         Memory("driver", "labels", HOST, 40 * run.labels[-1]),
         Memory("driver", "evaluation sets", HOST, sets),
+        Memory("driver", "scikit-learn, which learns the matcher", HOST, LEARNER * (run.config.matcher == "on")),
         Memory("driver", "libraries", HOST, run.constants.libraries.value),
     ]

@@ -16,9 +16,14 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import is_cnn
 from al_ray.core.errors import AlRayError, BadOption
 from al_ray.core.text_table import format_columns
+from al_ray.encoders.modules import read_file
+from al_ray.encoders.pretrained import folder_of
+from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.runs.planned import WHOLE, highest_peaks, used_seconds, write_planned
+from al_ray.runs.round_models import read_model_of
 from al_ray.runs.run_folder import RunFolder, bound_config
-from al_ray.storage.files import read_json
+from al_ray.storage.files import check_fields, read_json
+from al_ray.storage.uri import storage_path
 
 # Stages of a plan -> the stages of a run that they cover. No plan knows the time of labelling.
 STAGES = {
@@ -28,6 +33,7 @@ STAGES = {
     "train": ("train",),
     "evaluate": ("evaluate",),
 }
+SIZES: dict[str, type] = dict.fromkeys(("hidden_size", "num_hidden_layers", "vocab_size"), int)
 PROCESSES = ("driver", "shard", "trainer")
 LIBRARIES = "libraries"  # A part of the memory of each process.
 # All that a file of an unknown form can raise: a plan that cannot be made must not fail a run that is complete.
@@ -57,8 +63,6 @@ def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants)
     config = bound_config(folder.path)
     if is_cnn(config.encoder):
         raise BadOption(f"encoder {config.encoder} is no transformer, and plans cover only these")
-    if config.matcher == "on":
-        raise BadOption("its rounds train a matcher (--matcher on), and plans cover only trainings of the encoder")
     if not folder.last:
         raise BadOption("no round is complete")
     sizes, workers = sizes_of_run(folder, config), replace(cluster, cpus_per_shard=config.threads)
@@ -68,18 +72,36 @@ def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants)
 
 
 def sizes_of_run(folder: RunFolder, config: RunConfig) -> Sizes:
-    """Return the sizes of a run, as its files have them: those of its encoder are in the model of the last round."""
+    """Return the sizes of a run, as its files and those of its encoder have them."""
     about = pool_folder(folder.task, config.encoding, folder.path) / ENCODER
     tokens = float(read_json(about, ["mean_tokens"], "another version wrote the pool folder")["mean_tokens"])
-    model = folder.round(folder.last) / "model"
-    fields = ("hidden_size", "num_hidden_layers", "vocab_size")
-    transformer = read_json(model / "config.json", fields, "plans cover encoders that are like BERT")
-    width, layers, vocabulary = (int(transformer[name]) for name in fields)
-    dense = [model / one["path"] for one in read_json(model / "modules.json") if one["type"].endswith(".Dense")]
-    widths = [read_json(path / "config.json", ["out_features"])["out_features"] for path in dense]
-    vectors, hidden = {"fp32": 4, "fp16": 2}[config.vectors], width if dense else None
+    width, layers, vocabulary, dense = _encoder_sizes(folder, config)
+    vectors, hidden = {"fp32": 4, "fp16": 2}[config.vectors], None if dense is None else width
     texts, pairs = sizes_of(folder.task, config.evaluation.splits)
-    return Sizes(*texts, [width, *widths][-1], layers, tokens, vocabulary, vectors, hidden, *pairs)
+    return Sizes(*texts, dense or width, layers, tokens, vocabulary, vectors, hidden, *pairs)
+
+
+def _encoder_sizes(folder: RunFolder, config: RunConfig) -> tuple[int, int, int, int | None]:
+    """Return width, layers and vocabulary of the encoder, and the dimension that a Dense layer makes of the width.
+
+    They are read from the files of the encoder that the last round trained, and of --encoder if no round trained one.
+    """
+    trained = read_model_of(folder.round(folder.last)).path
+    if config.encoder == RANDOM_BERT and not trained:
+        raise BadOption(f"encoder {RANDOM_BERT} has no files, where plans read the sizes of an encoder that stays")
+
+    def read(name: str, subfolder: str = "") -> Any:
+        if not trained:
+            return read_file(folder_of(config.encoder), name, subfolder)
+        path = storage_path(trained) / subfolder / name
+        return read_json(path) if path.exists() else None
+
+    modules = [(one["type"].rpartition(".")[2], one["path"]) for one in read("modules.json") or []]
+    transformer = read("config.json", next((path for kind, path in modules if kind == "Transformer"), "")) or {}
+    check_fields("its config.json", transformer, SIZES, "plans cover encoders that are like BERT")
+    layers = transformer["num_hidden_layers"] if trained else config.encoder_layers or transformer["num_hidden_layers"]
+    dense = [read("config.json", path)["out_features"] for kind, path in modules if kind == "Dense"]
+    return transformer["hidden_size"], layers, transformer["vocab_size"], dense[-1] if dense else None
 
 
 def comparison(run_plan: Plan, seconds: Mapping[str, float], peaks: Mapping[str, int]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from al_ray.core.config.serialization import as_dict
 from al_ray.core.task import Task
 from al_ray.runs.planned import FILE, used_seconds
 from al_ray.runs.round_metrics import FIGURES
-from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.runs.stage_seconds import write_seconds
 from al_ray.storage.files import write_json, write_text
 from tests.apps.planning.test_plan import CONSTANTS, ONE, made
@@ -57,6 +57,8 @@ def folder(tmp_path, make_task) -> RunFolder:
     model = found.round(2) / "model"
     write_json(model / "config.json", {"hidden_size": 8, "num_hidden_layers": 2, "vocab_size": 90})
     write_json(model / "modules.json", [{"path": "", "type": "sentence_transformers.models.Transformer"}])
+    scorer = {"weight": 1.0, "bias": 0.0, "loss": 0.5, "outcome": "", "digest": "d"}
+    write_json(found.round(2) / "record.json", {"model": scorer})
     return found
 
 
@@ -125,6 +127,55 @@ def test_a_run_is_planned_as_far_as_it_went(folder):
     assert other == Sizes(left, None, dev, None, 6, 2, 5.5, 90, 2, 8, *pairs)
 
 
+@pytest.fixture
+def matched(folder, tmp_path) -> RunFolder:
+    """The same with a matcher over an encoder of two layers, which stays."""
+    write_json(tmp_path / "encoder" / "config.json", {"hidden_size": 12, "num_hidden_layers": 3, "vocab_size": 70})
+    options = replace(CONFIG, matcher="on", encoder_every=0, encoder=str(tmp_path / "encoder"), encoder_layers=2)
+    pool = pool_folder(folder.task, options.encoding, folder.path)
+    write_json(pool / "encoder.json", {"mean_tokens": 5.5})
+    write_json(folder.path / "config.json", {**as_dict(options), "task_digest": folder.task.digest})
+    scorer = {"weight": 1.0, "bias": 0.0, "loss": 0.5, "outcome": "", "digest": "d", "matcher": True}
+    write_json(folder.round(2) / "record.json", {"model": {**scorer, "encoder_digest": "e"}})
+    return folder
+
+
+def test_a_run_with_a_matcher_is_planned_by_the_encoder_that_stays(matched):
+    config = bound_config(matched.path)
+    sizes = sizes_of_run(matched, config)
+    assert (sizes.dim, sizes.layers, sizes.vocabulary, sizes.hidden) == (12, 2, 70, None)
+    assert sizes_of_run(matched, replace(config, encoder_layers=None)).layers == 3
+    found = plan_of_run(matched, ClusterConfig(), CONSTANTS)
+    assert [one.labels for one in found.rounds] == [0, 4, 4]
+    assert found.rounds[0].times["search"].seconds > 0, "the candidates"
+    said = compare_with_plan(matched, {"driver": 60}, ONE, CONSTANTS)
+    assert said.startswith("planned by speeds of")
+    assert json.loads((matched.path / FILE).read_text())["seconds"]["train"]["used"] == 30.5
+
+
+def test_a_run_whose_rounds_train_encoder_and_matcher_is_planned_by_the_last_encoder(matched):
+    """A folder with the files of an encoder as sentence-transformers writes one, in a run that a Dense layer ends."""
+    model = {"weight": 1.0, "bias": 0.0, "loss": 0.5, "outcome": "", "digest": "d", "matcher": True}
+    record = {"model": {**model, "encoder_digest": "e", "encoder_round": 2}}
+    write_json(matched.round(2) / "record.json", record)
+    trained = matched.round(2) / "encoder"
+    write_json(trained / "0_Bert" / "config.json", {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 50})
+    kinds = {"0_Bert": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense"}
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds.items()]
+    write_json(trained / "modules.json", modules)
+    write_json(trained / "2_Dense" / "config.json", {"out_features": 5})
+    sizes = sizes_of_run(matched, bound_config(matched.path))
+    assert (sizes.dim, sizes.layers, sizes.vocabulary, sizes.hidden) == (5, 1, 50, 16)
+
+
+def test_an_encoder_without_files_that_stays_is_not_planned(matched):
+    options = replace(bound_config(matched.path), encoder="random-bert")
+    write_json(matched.path / "config.json", {**as_dict(options), "task_digest": matched.task.digest})
+    pool = pool_folder(matched.task, options.encoding, matched.path)
+    write_json(pool / "encoder.json", {"mean_tokens": 5.5})
+    assert "random-bert has no files, where plans read" in compare_with_plan(matched, {"driver": 1}, ONE, CONSTANTS)
+
+
 def test_a_run_is_planned_by_the_labels_that_it_bought(folder):
     # Resumed with other batch sizes, which hold from the next round on.
     other = {**as_dict(replace(CONFIG, first_batch=2, growth=1.0)), "task_digest": folder.task.digest}
@@ -155,7 +206,7 @@ def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_
         (
             "round-002/model/config.json",
             {"hidden_size": 8, "num_hidden_layers": "x", "vocab_size": 9},
-            "invalid literal",
+            "has 'x' as num_hidden_layers",
         ),
         ("round-002/model/modules.json", [{"kind": 5}], "'type'"),
         ("state.json", {"round": 0}, "no round is complete"),
