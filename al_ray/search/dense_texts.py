@@ -38,6 +38,11 @@ def threshold_of(counts: Ints, texts: int) -> float:
     return float(few[0] if len(few) else 2 * STEPS - 1) / STEPS - 1
 
 
+def reaching(counts: Ints, least: float) -> int:
+    """Return how many texts a threshold makes dense: of (2 * STEPS + 1,) counts, those of its step and of all above."""
+    return int(counts[round((least + 1) * STEPS) :].sum())
+
+
 def near_ones(near: NearestOf, least: float, count: int, symmetric: bool) -> NearestOf:
     """Return the `count` nearest of each text that reach a threshold; in one set of texts those before it alone.
 

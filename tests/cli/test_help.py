@@ -216,7 +216,9 @@ def test_an_unknown_command_is_an_error(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rounds", "many"], "Error parsing --rounds: invalid literal for int() with base 10: 'many'"),
+        (["--rounds", "many"], "--rounds is 'many'; give a whole number"),
+        (["--cost-per-pair", "dear"], "--cost-per-pair is 'dear'; give a number"),
+        (["--candidates.of-dense", "x"], "--candidates.of-dense is 'x'; give a whole number or auto"),
         (["--strategy", "best"], "invalid choice 'best' for argument '--strategy'. Expected one of ('uncertainty',"),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.search.candidate_ranks import NearestOf
-from al_ray.search.dense_texts import SHARE, STEPS, count_steps, kth_scores, near_ones, threshold_of
+from al_ray.search.dense_texts import SHARE, STEPS, count_steps, kth_scores, near_ones, reaching, threshold_of
 
 # Rows 3, 5 and 9: three, two and no neighbours.
 NEAR = NearestOf(
@@ -51,6 +51,7 @@ def test_the_threshold_is_the_lowest_step_that_few_texts_reach(kth):
     reach = [sum(one >= step / STEPS for one in kth) for step in range(-STEPS, STEPS)]
     few = [step for step, count in zip(range(-STEPS, STEPS), reach, strict=True) if count <= SHARE * len(kth)]
     assert least == (few[0] / STEPS if few else 1 - 1 / STEPS)
+    assert reaching(count_steps(scores), least) == sum(one >= least for one in kth)
 
 
 @given(st.lists(st.floats(-1.0, 1.0), max_size=40), st.integers(0, 40))

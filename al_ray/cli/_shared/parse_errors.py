@@ -1,8 +1,14 @@
 """Messages of tyro on options that it cannot read, as one line."""
 
+import re
 from collections.abc import Iterator
 
 HELP = "For full helptext, "
+MISREAD = re.compile(r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.*?)\].*")
+NO_NUMBER = re.compile(r"Error parsing (\S+): (invalid literal for int|could not convert string to float)[^:]*: (.*)")
+KINDS = {"INT": "a whole number", "invalid literal for int": "a whole number"}
+KINDS |= {"FLOAT": "a number", "could not convert string to float": "a number"}
+"""Words for the values that an option takes."""
 
 
 def one_line(shown: str) -> str:
@@ -13,7 +19,14 @@ def one_line(shown: str) -> str:
     """
     lines = shown.splitlines()
     inside = [line for line in lines if line.startswith("│")] or lines[1:]
-    return "; ".join(filter(None, map(_part, _parts(line[1:].rstrip(" │") for line in inside))))
+    parts = list(filter(None, map(_part, _parts(line[1:].rstrip(" │") for line in inside))))
+    misread = (MISREAD.fullmatch(parts[0]) or NO_NUMBER.fullmatch(parts[0])) if parts else None
+    if misread is not None:
+        option, kinds, value = misread.groups()
+        told = [KINDS.get(kind, kind.strip("{}").replace(",", ", ")) for kind in kinds.split("|")]
+        # The parts between say for each kind why the value is none.
+        parts = [f"{option} is {value}; give {' or '.join(told)}", parts[-1]]
+    return "; ".join(parts)
 
 
 def _parts(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -23,7 +23,7 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.runs.candidate_figures import BOTH, CandidateRecall
 from al_ray.search.candidate_files import LeastRequest, OwnRequest
 from al_ray.search.candidate_ranks import FEW, Features
-from al_ray.search.dense_texts import threshold_of
+from al_ray.search.dense_texts import reaching, threshold_of
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.result_cache import key_of
@@ -222,7 +222,13 @@ class ShardedCandidates:
             counts = get_results([shard.count_kth.remote(WAYS[0], "left") for shard in pool.shards])
             if any(count is None for count in counts):
                 raise _FoundLost
-            write_json(self._dense_file, {"least": threshold_of(np.sum(counts, axis=0), len(split.space.left))})
+            steps, texts = np.sum(counts, axis=0), len(split.space.left)
+            least = threshold_of(steps, texts)
+            logger.info(
+                "dense texts: %s of %s, near many of which the cosine is %.3f or more, have up to %d candidates by it",
+                f"{reaching(steps, least):,}", f"{texts:,}", least, self._of_dense,
+            )  # fmt: skip
+            write_json(self._dense_file, {"least": least})
         if self.dense is None:
             return
         knn = KnnRequest(keys, pool.task.symmetric, self._of_dense, HIGHEST, split.space.total)
