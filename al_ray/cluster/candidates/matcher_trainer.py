@@ -24,9 +24,10 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.core.two_stage_score import MATCHED
+from al_ray.datasets.field_types import field_pairs
 from al_ray.matcher.explanation import explain, importance
 from al_ray.matcher.explanation_file import write_explanations
-from al_ray.matcher.learner import DEFAULT, LEARNERS
+from al_ray.matcher.learner import LEARNERS, learner_of
 from al_ray.matcher.model_file import NAME, read_model, write_model
 from al_ray.runs.candidate_figures import UNTRAINED, CandidateFigures
 from al_ray.runs.importance import write_importance
@@ -46,11 +47,12 @@ PRESUMED_WEIGHT = 0.3
 
 @dataclass(frozen=True)
 class Known:
-    """Features (n, F) and labels (n,) of the labelled pairs, names of the F features, and the run's seed."""
+    """Features (n, F) and labels (n,) of the labelled pairs, names of the F features, learner, and the run's seed."""
 
     features: Features
     labels: npt.NDArray[np.uint8]
     names: tuple[str, ...]
+    learner: str
     seed: int
 
 
@@ -68,7 +70,9 @@ def matches_among(task: Task, presumed: Pairs, far: Features, known: Known) -> P
     if len(np.unique(known.labels)) < 2:
         # p would be that of the one label, whatever a pair is.
         return PresumedFigures(len(presumed), None, False)
-    alone = LEARNERS[DEFAULT].fit(known.features, known.labels, np.ones(len(known.labels)), known.names, known.seed)
+    alone = LEARNERS[known.learner].fit(
+        known.features, known.labels, np.ones(len(known.labels)), known.names, known.seed
+    )
     return PresumedFigures(len(presumed), float((alone.probability(far) >= 0.5).mean()), False)
 
 
@@ -87,6 +91,7 @@ class MatcherTrainer:
         """folder: of the pool, in which candidates are kept. training: of the encoder; None if it is never trained."""
         self.config, self.pool, self.folder, self.journal, self.watch = config, pool, folder, journal, watch
         self.training, self.actors = training, [] if training is None else training.actors
+        self.learner = learner_of(len(field_pairs(pool.task.left, pool.task.right)))
         self._reference: Reference | None = None
         last = journal.last
         self._use(journal.model(last).by_cosine if last else pool.untrained())
@@ -171,14 +176,14 @@ class MatcherTrainer:
         presumed = self._presumed(number)
         far = self._features_of(presumed)
         if len(presumed):
-            known = Known(features, labels, self.candidates.names, self.config.seed)
+            known = Known(features, labels, self.candidates.names, self.learner, self.config.seed)
             self.journal.candidates[PRESUMED] = matches_among(self.pool.task, presumed, far, known).as_dict()
         features = np.concatenate([features, far])
         labels = np.concatenate([labels, np.zeros(len(presumed), dtype=np.uint8)])
         weights = np.concatenate([weights, np.full(len(presumed), PRESUMED_WEIGHT)])
-        learned = LEARNERS[DEFAULT].fit(features, labels, weights, self.candidates.names, self.config.seed)
+        learned = LEARNERS[self.learner].fit(features, labels, weights, self.candidates.names, self.config.seed)
         path = (folder / "model" / NAME).resolve()
-        write_model(path, learned, DEFAULT)
+        write_model(path, learned, self.learner)
         content = b"".join(array.tobytes() for array in learned.arrays().values())
         reference = self._write_reference(path.parent)
         digest = bytes_digest(json.dumps([encoder.weights, reference.digest, *learned.names]).encode() + content)

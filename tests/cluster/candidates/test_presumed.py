@@ -12,6 +12,7 @@ from al_ray.cluster.candidates.matcher_trainer import Known, matches_among
 from al_ray.core.config.sections import CandidatesConfig
 from al_ray.core.errors import BadFile
 from al_ray.datasets.task_folder import write_task
+from al_ray.matcher.learner import DEFAULT
 from al_ray.runs.candidate_figures import candidate_figures, candidate_scalars
 from al_ray.runs.presumed_figures import PRESUMED, PresumedFigures, presumed_figures, presumed_warnings
 from al_ray.runs.round_metrics import read_lines
@@ -26,7 +27,7 @@ LINE = {
 def known_of(labels: np.ndarray) -> Known:
     """Pairs of one feature, which is above 0.5 for a match."""
     features = np.where(labels == 1, 0.9, 0.1).astype(np.float32)[:, None]
-    return Known(features, labels.astype(np.uint8), ("cosine",), 0)
+    return Known(features, labels.astype(np.uint8), ("cosine",), DEFAULT, 0)
 
 
 def far_of(values: list[float]) -> np.ndarray:
