@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from al_ray.core.scorer import refit
 from al_ray.core.task import strings_at
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
+from tests.guides import block
 
 CPUS = ClusterConfig(timeout=600)
 
@@ -38,6 +40,8 @@ def finished(request, in_process, make_task, tmp_path_factory) -> Path:
     return folder / "run"
 
 
+# Short code for readers leaves the file to the interpreter.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_the_scorer_is_fitted_to_scores_that_vectors_give_again(finished):
     loaded = al_ray.load_run(finished)
     task, model = loaded.folder.task, al_ray.load_model(finished, round="last")
@@ -56,6 +60,13 @@ def test_the_scorer_is_fitted_to_scores_that_vectors_give_again(finished):
     assert scores == pytest.approx(cosines - 0.5 * (h + k), abs=1e-6)
     again = refit(scores, loaded.labelled().labels)
     assert (model.scorer.weight, model.scorer.bias) == (again.weight, again.bias)
+    if not task.symmetric:
+        # The program of the docs, by the vectors of all texts.
+        names: dict[str, Any] = {"json": json, "np": np, "FOLDER": last / "model"}
+        exec(block("docs/export.md", "## Scores", "scorer ="), names)
+        at = np.searchsorted(space.left, pairs[:, 0]), np.searchsorted(space.right, pairs[:, 1])
+        p = names["scores"](left, right)[at]
+        assert p == pytest.approx(model.scorer.probability(scores), abs=1e-4)
     # As a run that is opened again has it, and evaluates.
     assert loaded.folder.model(2).scorer == model.scorer
     record = json.loads((last / "record.json").read_text())
