@@ -50,8 +50,8 @@ class ScoringConfig:
     round 1) unless another one ranks the round's batch better for certain; off for a task of one set."""
     neighbourhood_sides: Sides = "left"
     """both: also subtract a times the mean cosine of the right text with its 5 nearest left texts. It is for tasks of
-    one set of texts, too, where it is the same for (x, y) and (y, x). Without labels and with a = 0.5 it added 15 to 46
-    points of AP on tables of products, and took 4 to 6 on questions of Quora (docs/neighbourhood.md)."""
+    one set of texts, too, where it is the same for (x, y) and (y, x). Without labels and with a = 0.5 it added 7 to 44
+    points of AP on tables of records, and took 16 to 30 on questions of Quora (docs/neighbourhood.md)."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a word that is no choice, and for sides without a number."""
