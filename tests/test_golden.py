@@ -329,7 +329,7 @@ OPTIONS: dict[str, str] = {
         "of_dense": "auto", "presumed": "auto", "least_recall": 0.9},
         "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",
         "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false},
-        "scoring": {"neighbourhood": "off"}, "training":
+        "scoring": {"neighbourhood": "off", "neighbourhood_sides": "left"}, "training":
         {"epochs": 2, "start": "pretrained", "batch": 16, "workers": 1, "learning_rate": 2e-05,
         "epsilon": 1e-06, "weight_decay": 0.0, "warmup": 0.1, "head_rate": 10000.0, "initial_weight": 10.0,
         "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,

@@ -104,6 +104,11 @@ class RunConfig(EncoderConfig):
             raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")
         if self.choose_ahead and not (oracle_kind(self.oracle).people or oracle_kind(self.oracle).knows_positives):
             raise BadOption(f"--choose-ahead is for people who label; leave it out with --oracle {self.oracle}")
+        if self.scoring.both_sides and self.search.index != "Flat":
+            raise BadOption(
+                f"--search.index {self.search.index} finds the nearest by cosine alone, and with "
+                "--scoring.neighbourhood-sides both others have the highest scores; leave one of them out"
+            )
         if self.matcher == "on":
             self._refuse_beside_matcher()
         elif self.encoder_every:

@@ -31,7 +31,8 @@ class PairModel:
     """A trained bi-encoder and its scorer, p = sigmoid(w * cosine + b) (paper, Eq. 7).
 
     Of a run with --scoring.neighbourhood a, the cosine less a times the mean cosine of the left text with its 5 nearest
-    right texts takes the place of the cosine.
+    right texts takes the place of the cosine. With --scoring.neighbourhood-sides both the model gives cosines and no
+    scores, which need the nearest of both texts.
     choice: which round of the run this is, and why (docs/handover.md); None for a model folder. Of round 0 the encoder
     is untrained: cosines are its scores, and p has their order and no other meaning.
     calibrated_on: the labels of drawn pairs to which w and b were fitted, "audit" or "dev-labels"; None if there are
@@ -89,9 +90,16 @@ class PairModel:
         the collection.
 
         Raises:
-            BadOption: if the two sequences are not of the same length, or if a collection is needed and there is none.
+            BadOption: if the two sequences are not of the same length, if a collection is needed and there is none, or
+                if scores need the nearest of both texts.
         """
         weight = self.scorer.neighbourhood
+        if weight and self.scorer.both_sides:
+            raise BadOption(
+                "this model is of a run with a neighbourhood of both sides (jobs.run --scoring.neighbourhood-sides "
+                "both), and its scores need the nearest of both texts among all texts: take scores from jobs.match, or "
+                "compute them from encode() (docs/neighbourhood.md)"
+            )
         if weight and (collection is None or not len(collection)):
             raise BadOption(
                 f"this model is of a run with a neighbourhood of {weight}: give score() as collection all right "

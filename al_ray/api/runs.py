@@ -13,7 +13,7 @@ from al_ray.cluster import run as cluster_run
 from al_ray.cluster.run import OnRound, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.config.sections import ScoringConfig
+from al_ray.core.config.sections import ScoringConfig, Sides
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
@@ -87,10 +87,11 @@ class Run:
         """
         return load_model(self.path.resolve(), round=round)
 
-    def with_neighbourhood(self, neighbourhood: float) -> "Run":
+    def with_neighbourhood(self, neighbourhood: float, sides: Sides | None = None) -> "Run":
         """Return the same run, which `evaluate` and `compare` rank by other scores (docs/neighbourhood.md).
 
         neighbourhood: a, from 0 to 1; 0 for the cosine. w and b are fitted again to these scores; nothing is written.
+        sides: "left" or "both", as --scoring.neighbourhood-sides; by default those of the run.
 
         Raises:
             BadOption: if it is beyond these bounds, or if a matcher ranks the pairs.
@@ -100,7 +101,8 @@ class Run:
                 f"--neighbourhood: {self.path} has a matcher, whose p ranks the candidates (docs/matcher.md); leave it "
                 "out, or give --round 0 for the cosine"
             )
-        config = replace(self.config, scoring=ScoringConfig(neighbourhood))
+        sides = sides or (self.config.scoring.neighbourhood_sides if neighbourhood else "left")
+        config = replace(self.config, scoring=ScoringConfig(neighbourhood, sides))
         return Run(self.path, config, self.stopped)
 
     def complete_round(self, round: int | None, first: int = 0) -> int:

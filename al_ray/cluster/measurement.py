@@ -13,9 +13,10 @@ from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator, make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.pairs import Pairs
 from al_ray.core.progress import OnProgress
-from al_ray.core.scorer import Floats
+from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.task import Split, Task
 from al_ray.core.two_stage_score import ranking_logit
 from al_ray.metrics.evaluation import Evaluation
@@ -61,16 +62,24 @@ def evaluate_rounds(
         task.measurable(split)
         with deploy_measured(config, cluster, task, folder.path, watch) as pool:
             model = folder.model(number) if number else pool.untrained()
-            weight = config.scoring.weight
-            if model.scorer is not None and weight not in (None, model.scorer.neighbourhood):
+            if model.scorer is not None and not _ranks_as(config.scoring, model.scorer):
+                weight, both = config.scoring.weight, config.scoring.both_sides
+                assert weight is not None
                 labelled = folder.ledger.labelled(number).decided
-                model, _, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight)
+                model, _, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight, both)
             evaluator = make_evaluator(first, folder, pool, sets)
             if len(rounds) > 1 and not sets and not first.evaluation.counts_all(task.split(split).space.total):
                 sets = {split: evaluator.evaluation_set(task.split(split))}
                 evaluator = make_evaluator(first, folder, pool, sets)
             evaluations.append(evaluator.evaluate(model, split, compared=len(rounds) > 1))
     return evaluations
+
+
+def _ranks_as(scoring: ScoringConfig, scorer: Scorer) -> bool:
+    """Whether a scorer is of the scores that options ask for; auto asks for those that a round chose."""
+    if scoring.weight is None:
+        return True
+    return scoring.weight == scorer.neighbourhood and (not scoring.weight or scoring.both_sides == scorer.both_sides)
 
 
 def make_evaluation_sets(

@@ -57,7 +57,8 @@ class TrainerActor:
         # What an interrupted session left may be of another number: labels may have been corrected since.
         if not weight and not (round_folder / SCORES).exists():
             return model
-        model, pairs, scores = fit_to_scores(self.pool, round_folder, model, labelled, weight)
+        both = self.scores is not None and self.scores[0].both_sides
+        model, pairs, scores = fit_to_scores(self.pool, round_folder, model, labelled, weight, both)
         assert model.scorer is not None
         write_cosines(round_folder / SCORES, pairs, scores)
         return write_scorer(round_folder / "model", model, model.scorer)

@@ -1,15 +1,18 @@
-"""How near a left text lies to all right texts: what is subtracted from its cosines to compare them across texts.
+"""How near a text lies to all texts of the other side: what is subtracted from cosines to compare them across texts.
 
 Average precision ranks pairs of different left texts. A left text whose nearest right texts are all similar to it ranks
 too many of its pairs high (hubness). So the score of a pair is
 
     s = cosine - a * h(left text),  h = the mean cosine of its NEIGHBOURS nearest right texts
 
-CSLS (Conneau et al. 2018, Eq. 5) subtracts such means of both texts, of 10 nearest each. With a = 0 the score is the
-cosine. For one left text the order of the right texts does not change.
-"""
+With a = 0 the score is the cosine. For one left text the order of the right texts does not change. With both sides the
+mean of the right text with its nearest left texts is subtracted, too, and the order changes:
 
-from dataclasses import dataclass
+    s = cosine - (a * h(left text) + a * h(right text))
+
+as CSLS does (Conneau et al. 2018, Eq. 5) with 10 nearest each. In one set of texts the nearest are other texts of the
+set, and the score of (x, y) is that of (y, x), to the bit.
+"""
 
 import numpy as np
 
@@ -19,24 +22,6 @@ from al_ray.core.vectors import Vectors
 
 NEIGHBOURS = 5
 ROWS, COLUMNS = 1024, 16_384  # Left and right texts of a product.
-
-
-@dataclass(frozen=True)
-class NearestMeans:
-    """Of sorted rows (n,) of left texts: means (n,), each in [-1, 1]. 0 for a text that can match none."""
-
-    rows: Rows
-    means: Floats
-
-    def of(self, rows: Rows) -> Floats:
-        """(k,) rows, which may repeat -> (k,) means."""
-        return self.means[np.searchsorted(self.rows, rows)]
-
-    def joined(self, *others: "NearestMeans") -> "NearestMeans":
-        """Join with those of other texts."""
-        rows = np.concatenate([self.rows, *(other.rows for other in others)])
-        means, order = np.concatenate([self.means, *(other.means for other in others)]), np.argsort(rows)
-        return NearestMeans(rows[order], means[order])
 
 
 def mean_of_nearest(cosines: Floats, lines: Rows, texts: int, count: int = NEIGHBOURS) -> Floats:

@@ -27,7 +27,8 @@ class Scorer:
 
     loss: mean binary cross-entropy on the scores of the fit, in nats. outcome: the case of the fit; see `refit`.
     neighbourhood: a, from 0 to 1. The score is the cosine less a times the mean cosine of the left text's nearest right
-    texts (core/neighbourhood.py); with a = 0, the default, it is the cosine.
+    texts (core/neighbourhood.py); with a = 0, the default, it is the cosine. both_sides: less a times that of the right
+    text with its nearest left ones, too.
     matcher: whether a matcher ranks the candidates above all other pairs (core/two_stage_score.py): p is then theirs,
     and weight and bias say where p is 1/2.
     """
@@ -38,6 +39,7 @@ class Scorer:
     outcome: str = "fitted"
     neighbourhood: float = 0.0
     matcher: bool = False
+    both_sides: bool = False
 
     @property
     def boundary(self) -> float:
@@ -50,14 +52,18 @@ class Scorer:
     def highest(self) -> float:
         """The highest score of a pair: 1, and with a neighbourhood of a 1 + a, as means of cosines reach down to -1.
 
-        With a matcher, that of a candidate of p = 1.
+        With that of both sides it is 1 + 2a. With a matcher, that of a candidate of p = 1.
         """
-        return CERTAIN if self.matcher else 1 + self.neighbourhood
+        return CERTAIN if self.matcher else 1 + (1 + self.both_sides) * self.neighbourhood
 
     @property
     def has_boundary(self) -> bool:
         """Whether the boundary lies among the scores, so that pairs may be on either side of it."""
         return -self.highest < self.boundary <= self.highest
+
+    def ranking_as(self, other: "Scorer") -> "Scorer":
+        """Return this w and b for the scores of another scorer."""
+        return replace(self, neighbourhood=other.neighbourhood, both_sides=other.both_sides, matcher=other.matcher)
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 
@@ -93,18 +94,24 @@ class Block:
     """Some texts with their vectors: rows (b,), unit vectors (b, d). What travels between shards.
 
     offsets: (b,) of left texts, subtracted from each text's cosines to give scores that compare across texts
-    (core/neighbourhood.py); None where the cosine is the score.
+    (core/neighbourhood.py); None where the cosine is the score. right_offsets: with offsets of both sides, those of the
+    right texts that may meet these, by row.
     """
 
     rows: Rows
     vectors: Vectors
     offsets: Floats | None = field(default=None, kw_only=True)
+    right_offsets: NearestMeans | None = field(default=None, kw_only=True)
 
     def take(self, places: Rows) -> "Block":
         """Return the texts at (k,) places."""
         offsets = None if self.offsets is None else self.offsets[places]
-        return Block(self.rows[places], self.vectors[places], offsets=offsets)
+        return Block(self.rows[places], self.vectors[places], offsets=offsets, right_offsets=self.right_offsets)
 
-    def scores(self, places: Rows, cosines: Floats) -> Floats:
-        """(n,) places of left texts here and (n,) cosines with others -> (n,) scores."""
-        return cosines if self.offsets is None else cosines - self.offsets[places]
+    def scores(self, places: Rows, rows: Rows, cosines: Floats) -> Floats:
+        """(n,) places of left texts here, (n,) rows of right texts, and their (n,) cosines -> (n,) scores."""
+        if self.offsets is None:
+            return cosines
+        own = self.offsets[places]
+        # A sum first: it has the same bits whichever text of a pair is the left one.
+        return cosines - (own if self.right_offsets is None else own + self.right_offsets.of(rows))

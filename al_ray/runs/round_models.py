@@ -26,7 +26,7 @@ def model_content(model: Model) -> dict[str, Any]:
         saved = model.matcher.reference
         return content if saved is None else {**content, "reference_digest": saved.digest}
     # As earlier versions wrote it.
-    return {name: value for name, value in content.items() if name != "matcher"}
+    return {name: value for name, value in content.items() if name != "matcher" and (value or name != "both_sides")}
 
 
 def scorer_of(content: Mapping[str, Any]) -> Scorer:

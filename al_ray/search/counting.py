@@ -23,7 +23,7 @@ from al_ray.search.vector_files import single
 TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
 COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
 GPU_CELLS = 2**25  # Of a product on a GPU, which must be large to be worth its start.
-REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores that have offsets reach twice as far.
+REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores with offsets reach as far again a side.
 
 
 def count_block(
@@ -61,6 +61,8 @@ def count_block(
             tile = product(rows, there)
             if offsets is not None:
                 tile.sub_(offsets[:, None])
+            if queries.right_offsets is not None:
+                tile.sub_(torch.from_numpy(queries.right_offsets.of(columns.rows)).float().to(device))
             lowest = -tables.cells.reach
             _hide(tile, queries.rows, columns.rows, hidden, symmetric, lowest)
             if rule is not None:
@@ -117,7 +119,8 @@ class _BlockCounter:
         self.numbers += torch.bincount(cells, minlength=tables.cells.count)
         reached = tables.reach.index_select(0, cells).view(tile.shape)
         left, right = np.divmod(_places_of(reached.view(-1), tables.close), len(columns.rows))
-        scores = self.queries.scores(left, paired_scores(self.queries.vectors, left, columns.vectors, right))
+        cosines = paired_scores(self.queries.vectors, left, columns.vectors, right)
+        scores = self.queries.scores(left, columns.rows[right], cosines)
         self.settled += counts_above(self.request.thresholds, np.sort(scores))
         bootstrap = self.request.bootstrap
         exactly = np.searchsorted(bootstrap.thresholds[::-1], scores, side="right")
@@ -176,10 +179,10 @@ def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats, d
     left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
     cosines = paired_products(queries.vectors, left, held.vectors, right, device).astype(np.float64)
     refuse_nan(cosines)
-    cells, scores = _Cells.of_queries(queries), queries.scores(left, cosines)
+    cells, scores = _Cells.of_queries(queries), queries.scores(left, pairs[:, 1], cosines)
     near = np.flatnonzero(_marks.of(thresholds, cells)[cells.of(scores)])
     exact = paired_scores(queries.vectors, left[near], held.vectors, right[near])
-    scores[near] = queries.scores(left[near], exact)
+    scores[near] = queries.scores(left[near], pairs[near, 1], exact)
     return scores
 
 
@@ -209,7 +212,9 @@ class _Cells:
         if queries.offsets is None:
             return cls(queries.vectors.shape[1], REACH, 0.0)
         # An offset is at most 1, and its difference from a cosine is rounded to float32.
-        return cls(queries.vectors.shape[1], 2 * REACH, 2.0**-22)
+        if queries.right_offsets is None:
+            return cls(queries.vectors.shape[1], 2 * REACH, 2.0**-22)
+        return cls(queries.vectors.shape[1], 3 * REACH, 2.0**-20)
 
     @property
     def width(self) -> float:

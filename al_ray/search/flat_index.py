@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from al_ray.core.config.sections import SearchConfig
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Block, Vectors
@@ -73,16 +74,20 @@ class FlatIndex:
         return queries
 
     def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
-        """(q,) queries -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
+        """(q,) queries -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer.
+
+        With offsets of right texts these are subtracted, so that the nearest are those of the highest score.
+        """
         vectors = self._copied(queries.vectors)
         if self.vectors is None or vectors.dtype != torch.float16:
-            best, places = self._scan(vectors.float(), queries.rows, count)
+            best, places = self._scan(vectors.float(), queries, count)
         else:
-            best, places = self._scan_in_halves(self.vectors, vectors, queries.rows, count)
+            best, places = self._scan_in_halves(self.vectors, vectors, queries, count)
         return best.cpu().numpy(), places.cpu().numpy()
 
-    def _scan(self, vectors: torch.Tensor, rows: Rows, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """(q, d) vectors and (q,) rows of queries -> cosines and places (q, count), by products of their type."""
+    def _scan(self, vectors: torch.Tensor, queries: Block, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """(q, d) vectors of queries -> cosines and places (q, count), by products of their type."""
+        rows = queries.rows
         best = torch.full((len(rows), count), -torch.inf, device=self.device)
         places = torch.full(best.shape, NONE, dtype=torch.int64, device=self.device)
         every = np.arange(self.size) if self.rule is None else self.rule.reachable(rows, self.held.rows)
@@ -93,6 +98,8 @@ class FlatIndex:
             if self.rule is not None:
                 excluded = ~self.rule.table(rows, self.held.rows[own])
                 tile.masked_fill_(torch.from_numpy(excluded).to(self.device), -torch.inf)
+            if queries.right_offsets is not None:
+                tile.sub_(self._offsets_at(own, queries.right_offsets).float())
             cosines, at = tile.topk(min(count, len(own)), dim=1)
             found = torch.from_numpy(own).to(self.device)[at].masked_fill_(cosines == -torch.inf, NONE)
             best, order = torch.cat([best, cosines], dim=1).topk(count, dim=1)
@@ -100,22 +107,30 @@ class FlatIndex:
         return best, places
 
     def _scan_in_halves(
-        self, held: torch.Tensor, vectors: torch.Tensor, rows: Rows, count: int
+        self, held: torch.Tensor, vectors: torch.Tensor, queries: Block, count: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """As `_scan`, by rough products of vectors of 16 bits, whose best are settled in float64."""
-        rough, places = self._scan(vectors, rows, count + EXTRA)
+        rough, places = self._scan(vectors, queries, count + EXTRA)
         lines, columns = (places != NONE).nonzero(as_tuple=True)
         exact = torch.full(rough.shape, -torch.inf, dtype=torch.float64, device=self.device)
         exact[lines, columns] = closer(vectors, held, lines, places[lines, columns])
+        if queries.right_offsets is not None:
+            offsets = self._offsets_at(np.arange(self.size), queries.right_offsets)
+            exact[lines, columns] -= offsets[places[lines, columns]]
         best, order = exact.topk(count, dim=1)
         settled, places = best.float(), places.gather(1, order)
         # A text that was not among the rough ones is no nearer than the last of these, but for its error.
-        unseen = rough[:, -1].double() + rough_error(vectors.shape[1])
+        shifted = 0.0 if queries.right_offsets is None else 2.0**-23
+        unseen = rough[:, -1].double() + rough_error(vectors.shape[1]) + shifted
         unclear = (best[:, -1] < unseen).nonzero().view(-1) if self.size > count + EXTRA else lines[:0]
         if len(unclear):
-            again = self._scan(vectors[unclear].float(), rows[unclear.cpu().numpy()], count)
+            again = self._scan(vectors[unclear].float(), queries.take(unclear.cpu().numpy()), count)
             settled[unclear], places[unclear] = again
         return settled, places
+
+    def _offsets_at(self, places: Rows, offsets: NearestMeans) -> torch.Tensor:
+        """(k,) places -> what is subtracted from the cosines with their texts, in float64 on the device."""
+        return torch.from_numpy(offsets.of(self.held.rows[places])).to(self.device)
 
     def _vectors_at(self, places: Rows) -> torch.Tensor:
         """(k,) sorted places -> their vectors on the device: no copy of a range of those that stay there."""

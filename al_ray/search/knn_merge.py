@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.candidates import MARGIN, Candidates, Order, unlabelled_candidates
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
@@ -42,7 +43,8 @@ class Shortlist:
 
     pairs: (k, 2). lines: (k,) which of the block's left texts. close: (k,) whether the pair is near the cut, so that
     it may not be among its text's nearest. wanted: (k,) whether it is unlabelled and may cost little enough.
-    room: (b,) how many of a text's close pairs are among its nearest. offsets: (k,) as in Block, or 0.
+    room: (b,) how many of a text's close pairs are among its nearest. offsets, right_offsets: (k,) of the pairs' texts,
+    or 0.
     """
 
     pairs: Pairs
@@ -51,6 +53,7 @@ class Shortlist:
     wanted: Mask
     room: npt.NDArray[np.int64]
     offsets: Floats | float = 0.0
+    right_offsets: Floats | float = 0.0
 
 
 class PairIndex(Protocol):
@@ -127,10 +130,12 @@ def shortlist(
     labelled: Keys,
     answers: list[Neighbors],
     offsets: Floats | None = None,
+    right_offsets: NearestMeans | None = None,
 ) -> Shortlist:
     """Every shard's nearest of a block of (b,) left rows -> the pairs that must be looked at again.
 
     bound: a cost that `count` unlabelled candidates do not exceed. labelled: sorted keys. offsets: (b,) as in Block.
+    right_offsets: as in Block; they are subtracted from the answers already, so that these are the nearest by score.
     """
     cosines, right, close, certain, room = _among_nearest(request, rows, answers)
     costs = request.order.cost(cosines if offsets is None else cosines - offsets[:, None])
@@ -141,7 +146,8 @@ def shortlist(
     lines, columns = np.nonzero(close | wanted)
     pairs = as_pairs(rows[lines], right[lines, columns])
     own = 0.0 if offsets is None else offsets[lines]
-    return Shortlist(pairs, lines, close[lines, columns], wanted[lines, columns], room, own)
+    theirs = 0.0 if right_offsets is None else right_offsets.of(pairs[:, 1])
+    return Shortlist(pairs, lines, close[lines, columns], wanted[lines, columns], room, own, theirs)
 
 
 def contenders(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> Shortlist:
@@ -165,16 +171,18 @@ def members(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> tuple[
 def select(request: KnnRequest, listed: Shortlist, answers: list[Floats]) -> Candidates:
     """Shortlisted pairs with every shard's (k,) cosines, NaN where it has not the right text -> candidates, in order.
 
-    Of each left text's close pairs the best by (-cosine, row) stay, as many as there is room for.
+    Of each left text's close pairs the best by (-cosine, row) stay, as many as there is room for; with offsets of right
+    texts, by the cosine less these.
     """
     cosines = settled(listed, answers)
+    nearness = cosines - listed.right_offsets
     stay = ~listed.close
     close = np.flatnonzero(listed.close)
-    close = close[np.lexsort((listed.pairs[close, 1], -cosines[close], listed.lines[close]))]
+    close = close[np.lexsort((listed.pairs[close, 1], -nearness[close], listed.lines[close]))]
     lines = listed.lines[close]
     stay[close[np.arange(len(close)) - np.searchsorted(lines, lines) < listed.room[lines]]] = True
     stay &= listed.wanted
-    keys, scores = request.space.keys(listed.pairs[stay]), (cosines - listed.offsets)[stay]
+    keys, scores = request.space.keys(listed.pairs[stay]), (cosines - (listed.offsets + listed.right_offsets))[stay]
     return unlabelled_candidates(keys, scores, NO_KEYS).least(request.order, request.count)
 
 

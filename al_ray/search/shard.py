@@ -8,6 +8,7 @@ read, so a call may be repeated.
 import hashlib
 import json
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
 
@@ -16,6 +17,7 @@ import torch
 
 from al_ray.core.chunks import batches_of, vector_chunks
 from al_ray.core.labels import Model
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows, is_in
 from al_ray.core.scorer import Floats
@@ -27,7 +29,7 @@ from al_ray.encoders.tokens import StoredTokens, fetched_tokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import count_block, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, sample_size, set_threads, train_index
-from al_ray.search.flat_index import exact_neighbors, index_of
+from al_ray.search.flat_index import FlatIndex, exact_neighbors, index_of
 from al_ray.search.join.forbidden_pairs import ForbiddenPairs
 from al_ray.search.join.partner_counts import count_partners
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
@@ -167,16 +169,24 @@ class PoolShard:
         return train_index(vectors, self.spec.search.index, centroids=centroids)
 
     def nearest(
-        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None, portion: Portion = None
-    ) -> Neighbors:
+        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None,
+        portion: Portion = None, right_offsets: NearestMeans | None = None,
+    ) -> Neighbors:  # fmt: skip
         """Return at least the `count` nearest of the shard's texts to each query, or a portion of them.
 
-        See knn_merge.nearest and knn_rounds. trained: the result of `train_index` for all shards.
+        See knn_merge.nearest and knn_rounds. trained: the result of `train_index` for all shards. right_offsets: as in
+        Block; then the nearest are those of the highest score, by an index that compares all texts.
         """
         held = self._part(model, part)
         if not len(held.rows):
             return np.full((len(queries.rows), 1), -np.inf), np.full((len(queries.rows), 1), NONE)
-        return portion_of_nearest(self._index(part, held, trained), held, queries, count, portion)
+        if right_offsets is None:
+            return portion_of_nearest(self._index(part, held, trained), held, queries, count, portion)
+        queries = replace(queries, right_offsets=right_offsets)
+        # On a GPU the index is flat, and its copy of the vectors is there.
+        on_cpu = self.spec.device == "cpu"
+        index = FlatIndex(held, rule=self._rule_of(part)) if on_cpu else self._index(part, held, trained)
+        return portion_of_nearest(index, held, queries, count, portion)
 
     def probed(self, model: Model, part: str, queries: Block, trained: Bytes | None = None) -> Block:
         """Return queries with the cells that the indexes of all shards search for each, if they have cells."""
@@ -231,9 +241,12 @@ class PoolShard:
     def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
         """The index of a part, made when it is first needed. That of left texts is asked about right ones."""
         if part not in self._indexes:
-            rule = self._rule.turned if self._rule is not None and part.startswith("left") else self._rule
-            self._indexes[part] = index_of(held, self.spec.search, self.spec.device, rule, trained)
+            self._indexes[part] = index_of(held, self.spec.search, self.spec.device, self._rule_of(part), trained)
         return self._indexes[part]
+
+    def _rule_of(self, part: str) -> PairRule | None:
+        """Return the rule for queries of the other side."""
+        return self._rule.turned if self._rule is not None and part.startswith("left") else self._rule
 
     def _part(self, model: Model, part: str) -> Block:
         self._use(model)

@@ -97,7 +97,9 @@ def write_matched(folder: StoragePath, model: Model, encoding: EncoderConfig, ca
 
 def scorer_fields(scorer: Scorer) -> dict[str, Any]:
     """Return what scorer.json has of a scorer."""
-    return {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
+    content = {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
+    # As earlier versions wrote it, where they knew such a scorer.
+    return {name: value for name, value in content.items() if value or name != "both_sides"}
 
 
 def read_model(folder: StoragePath, made_from: str | None = None) -> Model | None:
@@ -109,8 +111,9 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
         return _read_matched(folder)
     try:
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
-        # Earlier versions knew no neighbourhood.
-        scorer = Scorer(weight, bias, loss, str(content["outcome"]), float(content.get("neighbourhood", 0.0)))
+        # Earlier versions knew no neighbourhood, and then none of both sides.
+        number, both = float(content.get("neighbourhood", 0.0)), bool(content.get("both_sides", False))
+        scorer = Scorer(weight, bias, loss, str(content["outcome"]), number, both_sides=both)
         model, source = Model(str(folder), str(content["digest"]), scorer), content["made_from"]
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
@@ -191,7 +194,7 @@ def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str
         return trained, None
     try:
         weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
-        scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood)
+        scorer = Scorer(weight, bias).ranking_as(trained)
         return scorer, str(recalibration["source"])
     except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from al_ray.core.neighbourhood import NEIGHBOURS, NearestMeans, mean_of_nearest, means_in
+from al_ray.core.nearest_means import NearestMeans
+from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest, means_in
 
 
 def test_the_mean_is_of_the_highest_few_of_each_text():

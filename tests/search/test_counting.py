@@ -9,8 +9,9 @@ import torch
 
 from al_ray.core.candidates import margin
 from al_ray.core.errors import BadFile
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pair_rule import GroupCodes, PairRule
-from al_ray.core.pairs import Pairs, as_pairs
+from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import Block, paired_scores, round_to_halves
 from al_ray.encoders.products import product
@@ -32,18 +33,19 @@ def unit_vectors(count: int, dimension: int = 48, kind: type = np.float32) -> np
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 @pytest.mark.parametrize("queries", [300, 20])
-@pytest.mark.parametrize("shifted", [False, True])
-def test_sampled_pairs_reach_the_thresholds_that_they_reach_in_float64(kind, queries, device, shifted):
+@pytest.mark.parametrize("sides", [0, 1, 2])
+def test_sampled_pairs_reach_the_thresholds_that_they_reach_in_float64(kind, queries, device, sides):
     vectors, rows = unit_vectors(300, kind=kind), np.arange(300) * 7
     places = np.random.default_rng(3).permutation(np.argwhere(np.triu(np.ones((queries, 300), bool), 1)))
-    offsets = np.random.default_rng(4).uniform(-1, 1, 300) * shifted
+    offsets, theirs = np.random.default_rng(4).uniform(-1, 1, (2, 300)) * [[sides > 0], [sides > 1]]
     # Fewer pairs than texts are scored in the order of the left texts, more in that of the right ones.
     for pairs in (places, places[:100], places[:0]):
-        exact = paired_scores(vectors, pairs[:, 0], vectors, pairs[:, 1]) - offsets[pairs[:, 0]]
+        exact = paired_scores(vectors, pairs[:, 0], vectors, pairs[:, 1]) - (offsets[pairs[:, 0]] + theirs[pairs[:, 1]])
         # Every hundredth cosine is a threshold: its own pair reaches it, whatever float32 would say.
         thresholds = np.unique(np.concatenate([exact[::100], [-1.0, 1.0]]))[::-1]
         left, right = Block(rows[:queries], vectors[:queries]), Block(rows, vectors)
-        left = replace(left, offsets=offsets[:queries]) if shifted else left
+        left = replace(left, offsets=offsets[:queries]) if sides else left
+        left = replace(left, right_offsets=NearestMeans(rows, theirs)) if sides > 1 else left
         found = score_pairs(left, right, rows[pairs], thresholds, device)
         assert counts_above(thresholds, found).tolist() == counts_above(thresholds, exact).tolist()
         assert np.abs(found - exact).max(initial=0) < margin(48)
@@ -62,18 +64,22 @@ def test_a_vector_that_is_not_finite_is_refused():
             count_block(block, block, as_pairs([], []), request, None, device=device)
 
 
-def counted(
-    vectors, hidden: Pairs, symmetric: bool, rule: PairRule | None, device: str, threads: int, shift: float = 0.0
-):
-    """The count of the pairs of the texts 100 to 199 with all, at every fiftieth of their scores.
+def shifted(left: Block, rows: Rows, shift: float, both: bool) -> Block:
+    """Left texts with offsets, of which some are as large as can be; of both sides, the same for the same text."""
+    every = NearestMeans(rows, shift * np.sin(rows * np.pi / 2 / 33))
+    return replace(left, offsets=every.of(left.rows), right_offsets=every if both else None) if shift else left
 
-    shift: of the offsets, of which some are as large as can be.
-    """
+
+def counted(
+    vectors, hidden: Pairs, symmetric: bool, rule: PairRule | None, device: str, threads: int, shift: float = 0.0,
+    both: bool = False,
+):  # fmt: skip
+    """The count of the pairs of the texts 100 to 199 with all, at every fiftieth of their scores. shift: of offsets."""
     rows, before = np.arange(len(vectors)), torch.get_num_threads()
     left, right = Block(rows[100:200], vectors[100:200]), Block(rows, vectors)
-    left = replace(left, offsets=shift * np.sin(np.arange(100) * np.pi / 2 / 33)) if shift else left
+    left = shifted(left, rows, shift, both)
     cosines = paired_scores(vectors, np.repeat(rows[100:200], len(rows)), vectors, np.tile(rows, 100))
-    cosines = left.scores(np.repeat(np.arange(100), len(rows)), cosines)
+    cosines = left.scores(np.repeat(np.arange(100), len(rows)), np.tile(rows, 100), cosines)
     thresholds = np.unique(cosines[::50])[::-1]
     request = CountRequest(thresholds, QueryBootstrap(rows // 2, symmetric, thresholds[::20]))
     torch.set_num_threads(threads)
@@ -85,10 +91,13 @@ def counted(
 
 @pytest.mark.parametrize(("device", "threads"), [("cpu", 1), ("cpu", 3), ("cpu:0", 1)])
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
-@pytest.mark.parametrize(("symmetric", "shift"), [(False, 0.0), (True, 0.0), (False, 1.0)])
+@pytest.mark.parametrize(
+    ("symmetric", "shift", "both"),
+    [(False, 0.0, False), (True, 0.0, False), (False, 1.0, False), (False, 1.0, True), (True, 1.0, True)],
+)
 @pytest.mark.parametrize("ruled", [False, True])
 def test_all_pairs_are_counted_as_in_float64_on_each_device(
-    monkeypatch, kind, symmetric, shift, ruled, device, threads
+    monkeypatch, kind, symmetric, shift, both, ruled, device, threads
 ):
     monkeypatch.setattr(counting, "COLUMNS", 70)
     # Of 100 queries: 110 columns.
@@ -96,7 +105,7 @@ def test_all_pairs_are_counted_as_in_float64_on_each_device(
     vectors, groups = unit_vectors(300, kind=kind), (np.arange(300) % 3).astype(np.int32)
     rule = PairRule(same=GroupCodes(("g",), groups, groups)) if ruled else None
     hidden = as_pairs([100, 101, 150], [250, 299, 160])
-    cosines, found, request = counted(vectors, hidden, symmetric, rule, device, threads, shift)
+    cosines, found, request = counted(vectors, hidden, symmetric, rule, device, threads, shift, both)
     left, right = np.repeat(np.arange(100, 200), 300), np.tile(np.arange(300), 100)
     shown = ~np.isin(left * 300 + right, hidden[:, 0] * 300 + hidden[:, 1])
     shown &= (left < right) | (not symmetric)

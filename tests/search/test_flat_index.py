@@ -8,6 +8,7 @@ import torch
 
 from al_ray.core.candidates import MARGIN
 from al_ray.core.config.sections import SearchConfig
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.vectors import Block, Vectors
 from al_ray.search import flat_index
@@ -182,3 +183,21 @@ def test_a_query_that_is_clear_is_not_compared_again(monkeypatch):
     monkeypatch.setattr(flat_index, "rough_cosines", products)
     FlatIndex(texts(3000, 0, "float16"), GPU).nearest_to(texts(20, 1, "float16"), 50)
     assert kinds == {torch.float16}
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+def test_with_offsets_of_right_texts_the_nearest_are_those_of_one_more_dimension(tiles, kind, device):
+    """cos(x, y) - o(y) is the inner product of [x, 1] and [y, -o(y)], which Faiss finds exactly, too."""
+    held, queries = texts(200, 0, kind), texts(16, 1, kind)
+    offsets = np.random.default_rng(2).uniform(-1, 1, 200)
+    shifted = replace(queries, right_offsets=NearestMeans(held.rows, offsets))
+    scores, places = FlatIndex(held, device).nearest_to(shifted, 30)
+    every = cosines_of(queries, held) - offsets
+    assert places.tolist() == np.argsort(-every, axis=1)[:, :30].tolist()
+    assert scores == pytest.approx(np.take_along_axis(every, places, axis=1), abs=MARGIN)
+    wider = np.column_stack([held.vectors.astype(np.float32), -offsets.astype(np.float32)])
+    ones = np.column_stack([queries.vectors.astype(np.float32), np.ones(16, np.float32)])
+    found = CosineIndex(wider, "Flat", 1).nearest(ones, 30)
+    assert found[1].tolist() == places.tolist()
+    assert found[0] == pytest.approx(scores, abs=MARGIN)

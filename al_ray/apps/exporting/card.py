@@ -171,7 +171,8 @@ def _of_precision(run: RunFacts | None, record: Mapping[str, Any]) -> Iterator[s
 def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     matched = bool(scorer.get("matcher"))
     a, fit = float(scorer.get("neighbourhood", 0)), scorer.get("recalibration") or scorer
-    of = f"(cosine - {a:g} h)" if a else "cosine"
+    both = bool(scorer.get("both_sides"))
+    of = f"(cosine - {a:g} h{f' - {a:g} k' if both else ''})" if a else "cosine"
     if matched:
         yield from matcher_scores(scorer)
     elif _is_untrained(scorer):
@@ -183,6 +184,11 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "h is the mean cosine of the left text with its 5 nearest among all right texts of the collection that is "
             "searched. It is computed from their vectors; only the number before it belongs to the model."
+        )
+    if a and both:
+        yield (
+            "k is the mean cosine of the right text with its 5 nearest among all left texts. In one set of texts both "
+            "are of the other texts of the set."
         )
     yield ""
     thresholds = scorer.get("thresholds") or []

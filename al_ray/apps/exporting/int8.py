@@ -12,6 +12,7 @@ import numpy as np
 from al_ray.apps.exporting.session import OnnxEncoder, quiet
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.core.errors import BadOption
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.neighbourhood import means_in
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -90,9 +91,12 @@ def evaluate_graph(model: MatchingModel, split: Split, graph: OnnxEncoder, watch
     queries, held = Block(space.left, left), Block(space.right, right)
     if scorer.neighbourhood:
         queries = replace(queries, offsets=scorer.neighbourhood * nearest_means(split, left, right))
+        if scorer.both_sides:
+            means = nearest_means(split, left, right, turned=True)
+            queries = replace(queries, right_offsets=NearestMeans(space.right, means).times(scorer.neighbourhood))
     pairs = split.positives
     places = np.searchsorted(space.left, pairs[:, 0]), np.searchsorted(space.right, pairs[:, 1])
-    scores = queries.scores(places[0], paired_scores(left, places[0], right, places[1]))
+    scores = queries.scores(places[0], pairs[:, 1], paired_scores(left, places[0], right, places[1]))
     request, total = request_counts(split, scores), space.total - len(pairs)
     counts = NegativeCounts.zero(request)
     for start in range(0, len(left), QUERIES):
@@ -103,13 +107,22 @@ def evaluate_graph(model: MatchingModel, split: Split, graph: OnnxEncoder, watch
     return build_evaluation(request, split, PositiveScores(scores, None), strata, [counts], rng)
 
 
-def nearest_means(split: Split, left: Vectors, right: Vectors) -> Floats:
-    """Return h (n,) of the left texts of a split: the mean cosine with the nearest right texts that each can match."""
+def nearest_means(split: Split, left: Vectors, right: Vectors, turned: bool = False) -> Floats:
+    """Return h (n,) of the left texts of a split: the mean cosine with the nearest right texts that each can match.
+
+    turned: of the right texts with left ones. In one set of texts none is its own neighbour.
+    """
     space = split.space
-    if space.rule is None:
+    rule, rows, others = space.rule, space.left, space.right
+    if turned:
+        left, right, rows, others = right, left, others, rows
+        rule = None if rule is None else rule.turned
+    if rule is None and not space.symmetric:
         return means_in(right, left)
     means = np.zeros(len(left))
-    for place, row in enumerate(space.left):
-        allowed = space.rule.table(np.array([row]), space.right)[0]
+    for place, row in enumerate(rows):
+        allowed = others != row if space.symmetric else np.ones(len(others), dtype=np.bool_)
+        if rule is not None:
+            allowed &= rule.table(np.array([row]), others)[0]
         means[place] = means_in(right[allowed], left[place : place + 1])[0]
     return means

@@ -1,6 +1,6 @@
 """From the options of a cutoff to the lowest score of a match."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from logging import getLogger
 from math import inf
 from typing import Any
@@ -165,7 +165,7 @@ def _boundary_of(model: MatchingModel) -> float:
     assert scorer is not None
     assert model.model.scorer is not None
     trained = model.model.scorer
-    if not replace(scorer, neighbourhood=trained.neighbourhood, matcher=trained.matcher).has_boundary:
+    if not scorer.ranking_as(trained).has_boundary:
         why, cure = WHY.get(scorer.outcome, scorer.outcome), CURES.get(scorer.outcome, CURE)
         raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
     return scorer.boundary - model.lowest_p

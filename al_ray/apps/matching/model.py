@@ -98,7 +98,9 @@ def table_options(config: RunConfig) -> Mapping[str, Any]:
 
 def needs_two_sides(model: Model, config: RunConfig) -> bool:
     """Return whether a model treats left and right texts in different ways, so that it cannot match one table."""
-    return bool(model.scorer is not None and model.scorer.neighbourhood) or config.prompt_right is not None
+    scorer = model.scorer
+    left_alone = scorer is not None and bool(scorer.neighbourhood) and not scorer.both_sides
+    return left_alone or config.prompt_right is not None
 
 
 def open_model(path: StoragePath, asked: RoundName = None) -> MatchingModel:
@@ -205,7 +207,8 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
 
 def refuse_one_side(model: MatchingModel) -> None:
     """Raise BadOption for a model that can only match two sets of texts."""
-    if model.model.scorer is not None and model.model.scorer.neighbourhood:
+    scorer = model.model.scorer
+    if scorer is not None and scorer.neighbourhood and not scorer.both_sides:
         raise BadOption(
             f"the scores of {model.path} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
             "matches two sides; give --right"

@@ -110,8 +110,11 @@ def plan(setting: Setting) -> Plan:
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
     if config.matcher == "on":
         return Plan(setting, tuple(memory(setting)), tuple(_matched_rounds(setting, rounds[0], splits)))
-    strategy, scored = STRATEGIES[config.strategy], config.scoring.weight != 0 and sizes.right is not None
+    strategy, two = STRATEGIES[config.strategy], sizes.right is not None
+    scored = config.scoring.weight != 0 and (two or config.scoring.both_sides)
     chooses = scored and config.scoring.weight is None
+    # Of one set of texts both sides are the same.
+    turned = two and config.scoring.both_sides
     for number, batch in enumerate(setting.batches, start=1):
         asks = strategy.searches and not (config.seeding == "stated" and number == 1)
         times: dict[str, Time] = {name: Time() for name in STAGES}
@@ -127,11 +130,17 @@ def plan(setting: Setting) -> Plan:
         times["train"] = stage_times.train_time(setting, setting.labels[number - 1])
         times["evaluate"] = stage_times.evaluate_time(setting)
         if scored:
-            of_splits = stage_times.means_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
-            times["train"] += stage_times.means_time(setting, sizes.texts, sizes.right).times(1 + chooses)
+            of_splits = _means_time(setting, sizes.evaluation, sizes.evaluation_right, turned).times(measures)
+            times["train"] += _means_time(setting, sizes.texts, sizes.right, turned).times(1 + chooses)
             times["evaluate"] += of_splits
         rounds.append(Round(number, batch, times))
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
+
+
+def _means_time(setting: Setting, left: int, right: int | None, turned: bool) -> Time:
+    """Return the time to find the few nearest of each left text; turned: of each right text, too."""
+    found = stage_times.means_time(setting, left, right)
+    return found if not turned or right is None else found + stage_times.means_time(setting, right, left)
 
 
 def _matched_rounds(setting: Setting, first: Round, splits: Time) -> Iterator[Round]:

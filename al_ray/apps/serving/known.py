@@ -31,6 +31,7 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
     has two sides; of a task and of matches between two tables the right texts are taken. BadOption or BadFile for what
     is none of these, or for a model that cannot match it.
     """
+    refuse_both_sides(model)
     known = options.known
     if (known / "task.json").is_file():
         symmetric, texts = _of_task(read_task(known), None, model)
@@ -65,7 +66,18 @@ def refuse_other_store(model: MatchingModel, source: Source) -> None:
             ("records for a matcher", "none") if source.matcher else ("texts", "a matcher, which needs records")
         )
         raise BadOption(f"the store holds {kind}, and {model.path} has {other}; give another --store")
+    refuse_both_sides(model)
     refuse_one_set(model, source.symmetric)
+
+
+def refuse_both_sides(model: MatchingModel) -> None:
+    """Raise BadOption for a model whose scores need the neighbours of both texts, which change with every request."""
+    scorer = model.model.scorer
+    if scorer is not None and scorer.neighbourhood and scorer.both_sides:
+        raise BadOption(
+            f"the scores of {model.path} need the nearest of both texts (jobs.run --scoring.neighbourhood-sides both), "
+            "and a service knows the texts of one side alone; match by jobs.match, or serve a run without that option"
+        )
 
 
 def refuse_one_set(model: MatchingModel, symmetric: bool) -> None:

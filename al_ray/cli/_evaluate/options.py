@@ -9,6 +9,7 @@ import tyro
 from al_ray.cli._shared.entry import PathOrUri
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import Sides
 
 SCORES = Group("scores")
 
@@ -30,6 +31,9 @@ class Options:
     neighbourhood: Annotated[float | None, Between(0, 1)] = None
     """Rank by scores with this number instead of the run's own, from 0 to 1; 0 is the cosine (docs/neighbourhood.md). w
     and b are fitted again; no file of the run is replaced. With --against it holds for --run alone."""
+    neighbourhood_sides: Sides | None = None
+    """With --neighbourhood: subtract the means of left texts alone, or those of both texts of a pair. Default: as the
+    run does."""
     exact: bool = False
     """Count every pair, however many there are."""
     estimate: bool = False

@@ -88,6 +88,8 @@ def check_options(options: Options) -> None:
         raise BadOption("--against goes with --run; leave it out with --scores")
     if options.neighbourhood is not None and (options.run is None or options.heuristic or options.threshold_for):
         raise BadOption("--neighbourhood goes with --run, and not with --heuristic or --threshold-for; leave it out")
+    if options.neighbourhood_sides is not None and not options.neighbourhood:
+        raise BadOption("--neighbourhood-sides goes with --neighbourhood A, such as 0.5; leave it out")
     if options.out is not None:
         refuse_folder("--out", options.out)
     if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
@@ -147,19 +149,27 @@ def compare_runs(options: Options, path: StoragePath, other: StoragePath) -> tup
 
 def _scored(options: Options, run: Run) -> Run:
     """Return the run, which is ranked by the scores that are asked for."""
-    return run if options.neighbourhood is None else run.with_neighbourhood(options.neighbourhood)
+    if options.neighbourhood is None:
+        return run
+    return run.with_neighbourhood(options.neighbourhood, options.neighbourhood_sides)
 
 
 def _in_words(options: Options) -> str:
     """Return which scores are asked for; empty for the run's own."""
     if options.neighbourhood is None:
         return ""
-    return f" by scores with a = {options.neighbourhood:g}" if options.neighbourhood else " by the cosine"
+    if not options.neighbourhood:
+        return " by the cosine"
+    sides = {"both": " of both sides", "left": " of the left side", None: ""}[options.neighbourhood_sides]
+    return f" by scores with a = {options.neighbourhood:g}{sides}"
 
 
 def _by_scores(options: Options) -> str:
     """Return the part of a file's name that tells of scores other than the run's own."""
-    return "" if options.neighbourhood is None else f"-neighbourhood-{options.neighbourhood:g}"
+    if options.neighbourhood is None:
+        return ""
+    sides = "" if options.neighbourhood_sides is None else f"-{options.neighbourhood_sides}"
+    return f"-neighbourhood-{options.neighbourhood:g}{sides}"
 
 
 def sampling(options: Options, run: Run) -> EvaluationConfig:

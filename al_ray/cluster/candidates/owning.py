@@ -219,7 +219,7 @@ class OwnsCandidates(FindsCandidates):
 
     def _cosines_of(self, model: Model, ring: Ring, keys: Keys, own: OwnRequest) -> Floats:
         """(n,) keys of pairs whose right text is here -> (n,) cosines in float64."""
-        plain = replace(ring, own=None, offsets=None)
+        plain = replace(ring, own=None, offsets=None, right_offsets=None)
         *_, answer = self.score_pairs(model.by_cosine, plain, own.pairs(keys))
         assert not isinstance(answer, int)
         return answer[1]

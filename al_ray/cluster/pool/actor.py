@@ -30,7 +30,7 @@ from al_ray.cluster.watchdog import Steps, watched
 from al_ray.cluster.workers import add_to_counter, wait_for
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
-from al_ray.core.neighbourhood import NearestMeans
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
@@ -140,7 +140,8 @@ class PullsFromPeers(Base):
         ):
             queries = with_offsets(ring, join_blocks(wait_for(asked)))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
-            scores[here] = queries.scores(left, paired_scores(queries.vectors, left, held.vectors, right))
+            cosines = paired_scores(queries.vectors, left, held.vectors, right)
+            scores[here] = queries.scores(left, of_shard[here, 1], cosines)
             done += len(here)
             if is_due(step, len(pieces)):
                 yield done
@@ -189,10 +190,11 @@ class PullsFromPeers(Base):
             (request, BestCandidates(request.order, request.count), keys)
             for request, keys in zip(requests, labelled, strict=True)
         ]
-        for near in with_neighbors(self, model, ring, requests[0], trained):
+        for near in with_neighbors(self, model, ring, requests[0], trained, right_offsets=ring.right_offsets):
             rescored, queries = list[tuple[Shortlist, list[Any]]](), with_offsets(ring, near.block)
             for request, best, keys in searches:
-                listed = shortlist(request, best.bound, queries.rows, keys, near.answers, queries.offsets)
+                offsets = queries.offsets, queries.right_offsets
+                listed = shortlist(request, best.bound, queries.rows, keys, near.answers, *offsets)
                 rescored.append((listed, ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs)))
             for (request, best, _), (listed, asked) in zip(searches, rescored, strict=True):
                 best.add(select(request, listed, wait_for(asked)))
@@ -207,17 +209,19 @@ class PullsFromPeers(Base):
         yield from means_of_nearest(self, model, ring, request, trained)
 
     def nearest(
-        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None, portion: Portion = None
-    ) -> Neighbors:
+        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None,
+        portion: Portion = None, right_offsets: NearestMeans | None = None,
+    ) -> Neighbors:  # fmt: skip
         """As PoolShard.nearest; one call at a time, with the threads of this shard."""
         with self._indexing:
             # A setting of each thread.
             set_threads(self.spec.encoder.threads)
             self._part(model, part)
+            arguments = model, part, queries, count, trained, portion, right_offsets
             if part not in self._indexes:
-                return super().nearest(model, part, queries, count, trained, portion)
+                return super().nearest(*arguments)
             with self._answers[part]:
-                return super().nearest(model, part, queries, count, trained, portion)
+                return super().nearest(*arguments)
 
     def probed(self, model: Model, part: str, queries: Block, trained: Any = None) -> Block:
         """As PoolShard.probed, in the thread of a stage. trained: a reference, which is needed to make the index."""

@@ -9,7 +9,8 @@ import numpy as np
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring, Stage, asked_ahead, is_due
 from al_ray.cluster.workers import put, wait_for
 from al_ray.core.labels import Model
-from al_ray.core.neighbourhood import NearestMeans, mean_of_nearest
+from al_ray.core.nearest_means import NearestMeans
+from al_ray.core.neighbourhood import mean_of_nearest
 from al_ray.core.pairs import NO_KEYS, Rows, is_in
 from al_ray.core.vectors import Block
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
@@ -31,12 +32,19 @@ class Neighborhood:
 
 
 def with_neighbors(
-    shard: PoolShard, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any], only: Rows | None = None
+    shard: PoolShard,
+    model: Model,
+    ring: Ring,
+    request: KnnRequest,
+    trained: tuple[Any],
+    only: Rows | None = None,
+    right_offsets: Any = None,
 ) -> Iterator[Neighborhood]:
     """Yield each block of a shard's left texts with the nearest of all right ones; those of a few are on their way.
 
     trained: the reference of what `train_index` returned, or None, in a tuple, so that it travels as a reference.
-    only: sorted rows of the texts whose nearest are wanted, if not of all; a block may be without any.
+    only: sorted rows of the texts whose nearest are wanted, if not of all; a block may be without any. right_offsets:
+    the reference of those by which the nearest are those of the highest score; None for the highest cosine.
     """
     own = [place for place in ring.places("left") if place.shard == shard.spec.shard]
     count, done = request.neighbours + request.symmetric, 0
@@ -50,7 +58,7 @@ def with_neighbors(
                 return block, None, []
         block = shard.probed(model, ring.right, block, *trained)
         reference = put(block)
-        arguments = model, ring.right, reference, count, *trained, portion
+        arguments = model, ring.right, reference, count, *trained, portion, right_offsets
         return block, reference, ring.ask("nearest", COMPUTE, *arguments)
 
     def ask_again(asked: tuple[Place, tuple[Block, Any, list[Any]]]) -> Callable[[], list[Neighbors]]:
@@ -59,7 +67,10 @@ def with_neighbors(
             return lambda: wait_for(calls)
         first = first_round(request, block.rows, wait_for(calls))
         arguments = model, ring.right, reference, count, *trained
-        again = [ring.ask_one(peer, "nearest", COMPUTE, *arguments, rest) for peer, rest in first.rests.items()]
+        again = [
+            ring.ask_one(peer, "nearest", COMPUTE, *arguments, rest, right_offsets)
+            for peer, rest in first.rests.items()
+        ]
         return lambda: [join_rounds(first, wait_for(again))]
 
     rounds = asked_ahead(asked_ahead(own, ask), ask_again, AHEAD_AGAIN if portion else 0)
@@ -91,5 +102,8 @@ def means_of_nearest(
 
 
 def with_offsets(ring: Ring, queries: Block) -> Block:
-    """Return left texts with what a stage subtracts from their cosines."""
-    return queries if ring.offsets is None else replace(queries, offsets=wait_for(ring.offsets).of(queries.rows))
+    """Return left texts with what a stage subtracts from their cosines, and from those of the right texts."""
+    if ring.offsets is None:
+        return queries
+    theirs = None if ring.right_offsets is None else wait_for(ring.right_offsets)
+    return replace(queries, offsets=wait_for(ring.offsets).of(queries.rows), right_offsets=theirs)

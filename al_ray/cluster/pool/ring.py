@@ -43,8 +43,9 @@ class Ring:
 
     shards: the actors (s,). stage: a number that no other stage has. left, right: parts of the split. left_sizes,
     right_sizes: (s,) how many of their texts each shard has. block: texts in a block. offsets: a reference of what is
-    subtracted from the cosines of left texts, as NearestMeans; None for nothing. own: where the candidates are that the
-    model's matcher ranks above all other pairs; None for a model without one.
+    subtracted from the cosines of left texts, as NearestMeans; None for nothing. right_offsets: the same of right
+    texts. own: where the candidates are that the model's matcher ranks above all other pairs; None for a model without
+    one.
     """
 
     shards: Sequence[Any]
@@ -55,6 +56,7 @@ class Ring:
     right_sizes: tuple[int, ...]
     block: int
     offsets: Any = None
+    right_offsets: Any = None
     own: OwnRequest | None = None
 
     def places(self, side: Literal["left", "right"], first: int = 0) -> list[Place]:

@@ -10,7 +10,7 @@ from al_ray.core.labels import NO, OPEN, YES, Labelled, Model, latest_labels
 from al_ray.core.pairs import Pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, refit
-from al_ray.core.task import Task
+from al_ray.core.task import Split, Task
 from al_ray.metrics.neighbourhood_choice import BatchScores, Choice, best_choice, compare_choices
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json, write_json
@@ -23,16 +23,17 @@ logger = logging.getLogger(__name__)
 
 
 def uses_neighbours(scoring: ScoringConfig, task: Task) -> bool:
-    """Whether scores need the nearest right texts of each left one."""
-    return scoring.weight != 0 and not task.symmetric
+    """Whether scores need the nearest texts of each text."""
+    return scoring.weight != 0 and (scoring.both_sides or not task.symmetric)
 
 
 def refuse_scores(scoring: ScoringConfig, task: Task) -> None:
-    """Raise BadOption for a neighbourhood in a task of one set of texts; auto is off there."""
-    if scoring.weight and task.symmetric:
+    """Raise BadOption for a neighbourhood of left texts in a task of one set of texts; auto is off there."""
+    if scoring.weight and task.symmetric and not scoring.both_sides:
         raise BadOption(
             f"a neighbourhood of {scoring.weight:g} (jobs.run --scoring.neighbourhood, jobs.evaluate --neighbourhood): "
-            f"task {task.name!r} has one set of texts, and such scores are for tasks of two; leave it out"
+            f"task {task.name!r} has one set of texts, and scores that know the left text alone are for tasks of two; "
+            "leave it out, or give jobs.run --scoring.neighbourhood-sides both"
         )
 
 
@@ -52,12 +53,15 @@ def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: S
     before = journal.model(number - 1) if number > 1 else pool.untrained()
     current = before.scorer.neighbourhood if before.scorer is not None else 0.0
     before = replace(before, scorer=None)
-    made_from = input_digest([before.digest, seed, current], pairs, labels)
+    # As before there were other sides.
+    sides = [scoring.neighbourhood_sides] if scoring.both_sides else []
+    made_from = input_digest([before.digest, seed, current, *sides], pairs, labels)
     if path.exists() and (kept := read_json(path, ["made_from", "choices"]))["made_from"] == made_from:
         choices = [Choice(**choice) for choice in kept["choices"]]
     else:
         split = pool.task.split("train")
-        means, cosines = pool.means_of_nearest(before, split).of(pairs[:, 0]), pool.scores(before, split, pairs)
+        cosines = pool.scores(before, split, pairs)
+        means = offsets_of_pairs(pool, before, split, pairs, 1.0, scoring.both_sides)
         scores, rng = BatchScores(cosines, means, pairs[:, 0], labels), generator(seed, "neighbourhood", number)
         choices = compare_choices(scores, current, rng)
         write_json(path, {"made_from": made_from, "choices": [choice.as_dict() for choice in choices]})
@@ -67,13 +71,23 @@ def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: S
     return chosen
 
 
+def offsets_of_pairs(
+    pool: ShardedPool, model: Model, split: Split, pairs: Pairs, weight: float, both_sides: bool
+) -> Floats:
+    """(n, 2) pairs of a split -> (n,) what is subtracted from their cosines, as the pool does, to the bit."""
+    own = pool.means_of_nearest(model, split).times(weight).of(pairs[:, 0])
+    if not both_sides:
+        return own
+    return own + pool.means_of_nearest(model, split, "right").times(weight).of(pairs[:, 1])
+
+
 def fit_to_scores(
-    pool: ShardedPool, folder: StoragePath, model: Model, labelled: Labelled, neighbourhood: float
+    pool: ShardedPool, folder: StoragePath, model: Model, labelled: Labelled, neighbourhood: float, both_sides: bool
 ) -> tuple[Model, Pairs, Floats]:
     """Return a model of the folder of a round with a scorer fitted to scores, and the pairs and scores of the fit.
 
     The pairs (n, 2) are those on which the model was trained and that are decided still, with the labels of today.
-    neighbourhood: as in Scorer. With 0 the scores (n,) are the cosines, which the training has written.
+    neighbourhood, both_sides: as in Scorer. With 0 the scores (n,) are the cosines, which the training has written.
     """
     if not (folder / FIT).exists():
         raise BadFile(f"{folder / FIT} is missing, and no other scores can be fitted without it; restore it")
@@ -85,7 +99,9 @@ def fit_to_scores(
     if not len(pairs):
         raise BadFile(f"{folder / FIT} has none of the {len(labelled):,} decided labels of the run; restore it")
     if neighbourhood:
-        scores = scores - neighbourhood * pool.means_of_nearest(model, pool.task.split("train")).of(pairs[:, 0])
-    scorer = replace(refit(scores, labels), neighbourhood=neighbourhood)
+        split = pool.task.split("train")
+        scores = scores - offsets_of_pairs(pool, model, split, pairs, neighbourhood, both_sides)
+    sides = bool(neighbourhood) and both_sides
+    scorer = replace(refit(scores, labels), neighbourhood=neighbourhood, both_sides=sides)
     logger.info("fitted to scores: %s, loss %.4f, boundary %.4f", scorer.outcome, scorer.loss, scorer.boundary)
     return replace(model, scorer=scorer), pairs, scores

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from al_ray.cluster.workers import add_to_counter, get_results, put, stream_resu
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
-from al_ray.core.neighbourhood import NEIGHBOURS, NearestMeans
+from al_ray.core.nearest_means import NearestMeans
+from al_ray.core.neighbourhood import NEIGHBOURS
 from al_ray.core.pairs import NO_KEYS, Pairs, PairSpace, Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
@@ -28,6 +29,8 @@ from al_ray.metrics.strata import Stratum
 from al_ray.search.candidate_files import OwnRequest
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.merge import join_blocks
+
+Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True)
@@ -125,42 +128,57 @@ class ShardedPool:
                 scores[own] = of_shard
         return scores
 
-    def means_of_nearest(self, model: Model, split: Split) -> NearestMeans:
-        """The mean cosine of each left text of a split with its nearest right ones, by the index of the search."""
+    def means_of_nearest(self, model: Model, split: Split, side: Side = "left") -> NearestMeans:
+        """The mean cosine of each text of a side of a split with its nearest of the other, by the index of the search.
+
+        In a symmetric task both sides are the same.
+        """
         self.embed(model, [split.name])
-        key = self._key(model, split)
+        key = self._key(model, split, side)
         if key not in self._means:
-            plain, space = replace(model, scorer=None), split.space
+            plain, space, turned = replace(model, scorer=None), split.space, side == "right"
+            own, other = (space.right, space.left) if turned else (space.left, space.right)
             keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
             request = KnnRequest(keys, self.task.symmetric, NEIGHBOURS, HIGHEST, space.total)
-            trained = train_index(self.shards, self.search.index, plain, key[2], space.right)
-            arguments = put(request), (trained,)
+            trained = train_index(self.shards, self.search.index, plain, key[2], other)
+            method, arguments = "means_of_nearest", (put(request), (trained,))
             first, *others = self.on_all(
-                plain, split, "neighbourhood", "means_of_nearest", *arguments, whole=len(space.left)
+                plain, split, "neighbourhood", method, *arguments, whole=len(own), turned=turned
             )
             self._means[key] = first.joined(*others)
         return self._means[key]
 
-    def _offsets_of(self, model: Model, split: Split) -> Any:
-        """Return a reference of what is subtracted from the cosines of the left texts; None for nothing."""
-        weight = 0.0 if model.scorer is None else model.scorer.neighbourhood
-        if not weight:
-            return None
-        means = self.means_of_nearest(model, split)
-        key = *self._key(model, split), weight
+    def _offsets_of(self, model: Model, split: Split) -> tuple[Any, Any]:
+        """Return references of what is subtracted from the cosines of left and of right texts; None for nothing."""
+        if model.scorer is None or not model.scorer.neighbourhood:
+            return None, None
+        left = self._times(model, split, "left", model.scorer.neighbourhood)
+        if not model.scorer.both_sides:
+            return left, None
+        return left, self._times(model, split, "right", model.scorer.neighbourhood)
+
+    def _times(self, model: Model, split: Split, side: Side, weight: float) -> Any:
+        """Return a reference of a weight times the means of a side."""
+        means = self.means_of_nearest(model, split, side)
+        key = *self._key(model, split, side), weight
         if key not in self._offsets:
-            self._offsets[key] = put(NearestMeans(means.rows, weight * means.means))
+            self._offsets[key] = put(means.times(weight))
         return self._offsets[key]
 
-    def _key(self, model: Model, split: Split) -> tuple[str, str, str]:
-        return model.weights, self.parts[split.name, "left"], self.parts[split.name, "right"]
+    def _key(self, model: Model, split: Split, side: Side) -> tuple[str, str, str]:
+        """Weights, and the parts of a side and of the other: in a symmetric task the same for both."""
+        own, other = ("left", "right") if side == "left" else ("right", "left")
+        return model.weights, self.parts[split.name, own], self.parts[split.name, other]
 
     def left_block(self, model: Model, split: Split, rows: Rows) -> Block:
-        """Return left texts of a split with their vectors, and what is subtracted from their cosines. rows: sorted."""
+        """Return left texts of a split with their vectors, and what is subtracted from cosines. rows: sorted."""
         self.embed(model, [split.name])
-        part, asked, offsets = self.parts[split.name, "left"], put(rows), self._offsets_of(model, split)
+        part, asked, (left, right) = self.parts[split.name, "left"], put(rows), self._offsets_of(model, split)
         block = join_blocks(get_results([shard.vectors_of.remote(model, part, asked) for shard in self.shards]))
-        return block if offsets is None else replace(block, offsets=get_results(offsets).of(block.rows))
+        if left is None:
+            return block
+        theirs = None if right is None else get_results(right)
+        return replace(block, offsets=get_results(left).of(block.rows), right_offsets=theirs)
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
         """Count every negative of a split."""
@@ -201,7 +219,7 @@ class ShardedPool:
         sides = ("right", "left") if turned else ("left", "right")
         left, right = (self.parts[split.name, side] for side in sides)
         sizes, offsets = (self.sizes(left), self.sizes(right)), self._offsets_of(model, split)
-        ring = Ring(self.shards, next(self._stages), left, right, *sizes, self.search.block, offsets, own)
+        ring = Ring(self.shards, next(self._stages), left, right, *sizes, self.search.block, *offsets, own)
         streams = [
             getattr(shard, method).options(num_returns="streaming").remote(model, ring, *arguments)
             for shard in self.shards

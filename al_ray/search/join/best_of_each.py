@@ -98,9 +98,12 @@ class BestOfEach:
                 if left.offsets is not None:
                     tile -= left.offsets[up, None].astype(np.float32)
                 rows, columns = left.rows[up], right.rows[across]
+                if left.right_offsets is not None:
+                    tile -= left.right_offsets.of(columns).astype(np.float32)
                 self.forbidden.hide(tile, rows, columns)
                 at, by = best_cells(tile, self._left.scores[rows], self._right.scores[columns], error)
-                scores = left.scores(at + top, paired_scores(left.vectors, at + top, right.vectors, by + start))
+                cosines = paired_scores(left.vectors, at + top, right.vectors, by + start)
+                scores = left.scores(at + top, columns[by], cosines)
                 self._left.add(rows[at], columns[by], scores)
                 self._right.add(columns[by], rows[at], scores)
 

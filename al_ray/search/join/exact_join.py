@@ -15,7 +15,7 @@ exactly, and all of this is as before; rounding made them longer by 2^-11 of the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -42,7 +42,8 @@ UNIT = 1.01  # Vectors have norm 1 but for rounding, to 16 bits it may be; this 
 class LoadedBlock:
     """A block where products are made: its vectors (b, d) on the device, and those that go into rough products.
 
-    moved: how far rounding to 16 bits moved a vector at most. offsets: (b,) in float64, as in Block, on the device.
+    moved: how far rounding to 16 bits moved a vector at most. offsets: (b,) in float64, of the side that this block is
+    on, on the device.
     """
 
     block: Block
@@ -107,6 +108,8 @@ class ExactJoin:
         self._loaded = [ours, theirs]
         if right is own:
             self._let_stay(theirs)
+        offsets = None if left.right_offsets is None else left.right_offsets.of(right.rows)
+        theirs = replace(theirs, offsets=None if offsets is None else torch.from_numpy(offsets).to(self.device))
         top = 0
         while top < len(left.rows):
             usual = TILE if self.device.type == "cpu" else GPU_TILE
@@ -116,6 +119,8 @@ class ExactJoin:
                 tile = rough_cosines(ours.rough[rows], theirs.rough[columns])
                 if ours.offsets is not None:
                     tile.sub_(ours.offsets[rows, None].float())
+                if theirs.offsets is not None:
+                    tile.sub_(theirs.offsets[columns].float())
                 for search in searches:
                     cells = self._within(search, ours, theirs, tile, (top, start))
                     if diagonal:
@@ -170,7 +175,8 @@ class ExactJoin:
             # 16 bits let by many times as many as are wanted: most go again before they leave the device.
             cosines = closer(left.vectors, right.vectors, up, across)
             if left.offsets is not None:
-                cosines = cosines - left.offsets[up]
+                own = left.offsets[up]
+                cosines = cosines - (own if right.offsets is None else own + right.offsets[across])
             error = UNIT**2 * left.rough.shape[1] * 2.0**-52 + LENGTH + query.slack
             places = _inside(cosines, *query.window(search.bound + error))
             up, across, cosines = up[places], across[places], cosines[places]
@@ -180,9 +186,7 @@ class ExactJoin:
         """How far a rough cosine may be from the true one."""
         width = left.rough.shape[1]
         summed = rough_error(width) if self.half else LENGTH + UNIT**2 * width * 2.0**-24
-        # An offset is at most 1, and its difference from a cosine is rounded to float32.
-        shifted = 0.0 if left.offsets is None else 2.0**-23
-        return summed + shifted + UNIT * (left.moved + right.moved)
+        return summed + shift_error(left.block) + UNIT * (left.moved + right.moved)
 
 
 def rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -194,8 +198,15 @@ def rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 def single_error(left: Block) -> float:
     """How far a score from float32 products of left texts may be from the true one."""
+    return LENGTH + UNIT**2 * left.vectors.shape[1] * 2.0**-24 + shift_error(left)
+
+
+def shift_error(left: Block) -> float:
+    """How far a score may be from the true one because offsets are subtracted in float32."""
     # An offset is at most 1, and its difference from a cosine is rounded to float32.
-    return LENGTH + UNIT**2 * left.vectors.shape[1] * 2.0**-24 + (0.0 if left.offsets is None else 2.0**-23)
+    if left.offsets is None:
+        return 0.0
+    return 2.0**-23 if left.right_offsets is None else 2.0**-22
 
 
 def rough_error(width: int) -> float:

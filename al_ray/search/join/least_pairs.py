@@ -116,7 +116,7 @@ class LeastPairs:
             here = near[start:stop]
             here = here[costs[here] <= self.bound + cells.error]
             cosines = exact_cosines(ours.vectors[cells.left[here]], theirs.vectors[cells.right[here]])
-            self._hold(keys[here], ours.scores(cells.left[here], cosines))
+            self._hold(keys[here], ours.scores(cells.left[here], theirs.rows[cells.right[here]], cosines))
 
     def result(self) -> Candidates:
         """The least pairs of those seen that are within the bound, in order: `count`, or all when there are fewer."""

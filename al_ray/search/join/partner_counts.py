@@ -31,11 +31,14 @@ def count_partners(queries: Block, held: Block, score: float, forbidden: Forbidd
             tile = _scores(ours[up], single(held.vectors[across]).to(device))
             if queries.offsets is not None:
                 tile -= queries.offsets[up, None].astype(np.float32)
+            if queries.right_offsets is not None:
+                tile -= queries.right_offsets.of(held.rows[across]).astype(np.float32)
             forbidden.hide(tile, queries.rows[up], held.rows[across])
             above = tile >= high
             counts[up] += above.sum(axis=1)
             at, by = np.nonzero((tile >= low) & ~above)
-            exact = queries.scores(at + top, paired_scores(queries.vectors, at + top, held.vectors, by + start))
+            cosines = paired_scores(queries.vectors, at + top, held.vectors, by + start)
+            exact = queries.scores(at + top, held.rows[by + start], cosines)
             counts += np.bincount(at[exact >= score] + top, minlength=len(counts))
     return counts
 

@@ -315,8 +315,27 @@ def test_scores_with_a_neighbourhood_embed_the_pool_after_each_training_and_sear
         assert chosen["train"] - off["train"] == pytest.approx(2 * means)
         of_dev = 4 * 2 / 32 + 10 * 2 / 2 + 0.1 * 4 / 8
         assert on["evaluate"] - off["evaluate"] == pytest.approx(of_dev)
-    # One set of texts has no such scores.
+    # One set of texts has no such scores of the left side alone.
     assert made(replace(EXACT, scoring=ScoringConfig("auto"))).time == made(EXACT).time
+
+
+def test_scores_of_both_sides_search_the_neighbours_of_right_texts_too():
+    sizes, config = replace(SMALL, right=4, evaluation_right=2), replace(EXACT, rounds=1)
+    off, left, both = (
+        seconds(made(replace(config, scoring=scoring), sizes), 1)
+        for scoring in (ScoringConfig(), ScoringConfig(0.5), ScoringConfig(0.5, "both"))
+    )
+    # As many right texts as left ones.
+    for stage in ("train", "evaluate"):
+        more = left[stage] - off[stage]
+        assert more > 0
+        assert both[stage] - left[stage] == pytest.approx(more)
+    assert both["embed"] == left["embed"]
+    # In one set of texts they are the same.
+    off, both = (
+        seconds(made(replace(config, scoring=scoring)), 1) for scoring in (ScoringConfig(), ScoringConfig(0.5, "both"))
+    )
+    assert both["train"] > off["train"]
 
 
 def test_error_examples_are_one_search_of_a_split_in_every_round_by_two_queries():

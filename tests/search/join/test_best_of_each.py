@@ -1,5 +1,6 @@
 """The best partner of every text against a double loop in float64, however the work is cut up."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from al_ray.core.nearest_means import NearestMeans
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.vectors import Block
@@ -35,17 +37,30 @@ def block(rng: np.random.Generator, count: int, kinds: int, spread: float) -> Bl
 def partners_by_loops(left: Block, right: Block, symmetric: bool, excluded: Keys, rule: PairRule | None) -> list[dict]:
     """Row -> (partner, score), for each side."""
     best: list[dict[int, tuple[int, float]]] = [{}, {}]
-    offsets = np.zeros(len(left.rows)) if left.offsets is None else left.offsets
-    ours = zip(left.rows.tolist(), left.vectors, offsets, strict=True)
-    for (a, x, offset), (b, y) in product(ours, zip(right.rows.tolist(), right.vectors, strict=True)):
+    ours = zip(left.rows.tolist(), left.vectors, strict=True)
+    for (a, x), (b, y) in product(ours, zip(right.rows.tolist(), right.vectors, strict=True)):
         key = int(space(symmetric).keys(np.array([[a, b]]))[0])
         if (symmetric and a == b) or key in excluded or (rule and not rule.allows(np.array([[a, b]]))[0]):
             continue
-        score = float(unit_cosines(x[None], y[None])[0] - offset)
+        score = float(unit_cosines(x[None], y[None])[0] - offset_of(left, a, b))
         for side, (row, partner) in zip(best, ((a, b), (b, a)), strict=True):
             if row not in side or (-score, partner) < (-side[row][1], side[row][0]):
                 side[row] = partner, score
     return best
+
+
+def offset_of(left: Block, a: int, b: int) -> float:
+    """What is subtracted from the cosine of two rows."""
+    own = 0.0 if left.offsets is None else dict(zip(left.rows.tolist(), left.offsets.tolist(), strict=True))[a]
+    return own if left.right_offsets is None else own + left.right_offsets.of(np.array([b]))[0]
+
+
+def with_drawn_offsets(rng: np.random.Generator, left: Block, right: Block, both: bool) -> Block:
+    """Left texts with offsets, some a little apart; of both sides they are the same for the same text of one set."""
+    own, theirs = (rng.choice([0.3, 0.3 + 2**-40, -1.0], len(block.rows)) for block in (left, right))
+    if not both:
+        return replace(left, offsets=own)
+    return replace(left, offsets=own, right_offsets=NearestMeans(right.rows, own if right is left else theirs))
 
 
 def listed(found: BestPartners) -> dict[int, tuple[int, float]]:
@@ -59,8 +74,10 @@ def pools(draw: st.DrawFn) -> tuple[bool, Block, Block, Keys, PairRule | None]:
     symmetric = draw(st.booleans())
     left = block(rng, draw(st.integers(0, 14)), kinds, spread)
     right = left if symmetric else block(rng, draw(st.integers(0, 14)), kinds, spread)
-    if not symmetric and draw(st.booleans()):
-        left = Block(left.rows, left.vectors, offsets=rng.choice([0.3, 0.3 + 2**-40, -1.0], len(left.rows)))
+    sides = draw(st.integers(0, 2))
+    if sides == 2 or (sides and not symmetric):
+        left = with_drawn_offsets(rng, left, right, sides == 2)
+        right = left if symmetric else right
     excluded, rule = NO_KEYS, None
     if draw(st.booleans()):
         pairs = rng.integers(0, TEXTS, (draw(st.integers(1, 300)), 2))

@@ -22,6 +22,7 @@ from al_ray.search.join import least_pairs
 from al_ray.search.join.exact_join import ExactJoin, hosts
 from al_ray.search.join.least_pairs import JoinQuery, LeastPairs
 from al_ray.search.vector_files import single
+from tests.search.join.test_best_of_each import offset_of, with_drawn_offsets
 
 WIDTH = 1000
 CENTRES = [inf, -inf, 0.0, 0.6, 1.0, 1.5, -3.0, 1e12]
@@ -42,14 +43,13 @@ def texts(rng: np.random.Generator, count: int, kinds: int = 10**9, spread: floa
 def least_by_loops(wanted: JoinQuery, labelled: Keys, left: Block, right: Block) -> list[tuple[int, float]]:
     """The keys and their cosines."""
     seen: dict[int, float] = {}
-    offsets = np.zeros(len(left.rows)) if left.offsets is None else left.offsets
-    for (a, x, offset), (b, y) in product(
-        zip(left.rows, left.vectors, offsets, strict=True), zip(right.rows, right.vectors, strict=True)
+    for (a, x), (b, y) in product(
+        zip(left.rows.tolist(), left.vectors, strict=True), zip(right.rows.tolist(), right.vectors, strict=True)
     ):
         if wanted.symmetric and (a == b or (a > b and not wanted.ordered)):
             continue
         if (key := int(a) * WIDTH + int(b)) not in set(labelled.tolist()):
-            seen[key] = float(unit_cosines(x[None], y[None])[0] - offset)
+            seen[key] = float(unit_cosines(x[None], y[None])[0] - offset_of(left, a, b))
     cost = {key: float(wanted.order.cost(np.array([cosine]))[0]) for key, cosine in seen.items()}
     within = [key for key in seen if cost[key] <= wanted.limit]
     return [(key, seen[key]) for key in sorted(within, key=lambda key: (cost[key], key))[: wanted.count]]
@@ -130,6 +130,9 @@ def asked(draw: st.DrawFn) -> tuple[JoinQuery, Keys, Block, Block]:
         # Of few kinds, so that scores of different texts may be equal, or differ by a rounding.
         offsets = rng.choice(draw(st.sampled_from([(0.7,), (0.3, 0.3 + 2**-40, -1.0)])), len(left.rows))
         left = replace(left, offsets=offsets)
+    elif draw(st.booleans()):
+        left = with_drawn_offsets(rng, left, right, both=True)
+        right = left if symmetric else right
     count = draw(st.one_of(st.integers(0, 12), st.just(10_000)))
     wanted = JoinQuery(Order(draw(st.sampled_from(CENTRES))), count, WIDTH, symmetric, ordered)
     found = least_by_loops(replace(wanted, count=10_000), NO_KEYS, left, right)

@@ -11,20 +11,19 @@ from al_ray.core.vectors import cosines as unit_cosines
 from al_ray.search.join import partner_counts
 from al_ray.search.join.forbidden_pairs import ForbiddenPairs
 from al_ray.search.join.partner_counts import count_partners
-from tests.search.join.test_best_of_each import parts, pools, space
+from tests.search.join.test_best_of_each import offset_of, parts, pools, space
 
 
 def scores_by_loops(left: Block, right: Block, symmetric: bool, excluded, rule) -> list[list[float]]:
     """The scores of each left text with the right ones that are a pair with it."""
-    offsets = np.zeros(len(left.rows)) if left.offsets is None else left.offsets
     found: list[list[float]] = []
-    for a, x, offset in zip(left.rows.tolist(), left.vectors, offsets, strict=True):
+    for a, x in zip(left.rows.tolist(), left.vectors, strict=True):
         found.append([])
         for b, y in zip(right.rows.tolist(), right.vectors, strict=True):
             pair = np.array([[a, b]])
             key = int(space(symmetric).keys(pair)[0])
             if not ((symmetric and a == b) or key in excluded or (rule and not rule.allows(pair)[0])):
-                found[-1].append(float(unit_cosines(x[None], y[None])[0] - offset))
+                found[-1].append(float(unit_cosines(x[None], y[None])[0] - offset_of(left, a, b)))
     return found
 
 
