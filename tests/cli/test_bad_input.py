@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from filelock import FileLock, Timeout
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
@@ -58,6 +59,7 @@ from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.evaluation import evaluate_counts
 from al_ray.runs.run_folder import RunFolder, opened
+from al_ray.storage.lock import NAME
 from al_ray.training.saved_model import write_model
 from benchmarks import __main__ as bench
 from tests.cli.bad_cases import OF_RUN, RUN, SCORES
@@ -131,7 +133,9 @@ CASES = [
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
-# What the folder still takes after each refusal.
+FIRST = {job: number for number, (job, *_) in reversed(list(enumerate(CASES)))}
+"""The first case of each job."""
+# What the folder still takes after a refusal.
 SOUND = {
     "run": RUN,
     "evaluate": f"{SCORES} --out made.json",
@@ -228,6 +232,17 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found if path.suffix != ".pyc"}
 
 
+def taken_locks(folder: Path) -> list[Path]:
+    """The locks of a folder that somebody has."""
+    taken = []
+    for path in folder.rglob(NAME):
+        try:
+            FileLock(path, timeout=0).acquire().lock.release()
+        except Timeout:
+            taken.append(path)
+    return taken
+
+
 def here(monkeypatch, job: str, line: str) -> None:
     """The job in this process: quicker than a new one."""
     monkeypatch.setattr(sys, "argv", [job, *shlex.split(line)])
@@ -257,10 +272,9 @@ def no_ray(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "judge", raising=False)
 
 
-@pytest.mark.parametrize(
-    ("job", "damage", "line", "words"), CASES, ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)]
-)
-def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeypatch, capsys, job, damage, line, words):
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)])
+def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeypatch, capsys, number):
+    job, damage, line, words = CASES[number]
     place = shutil.copytree(world, tmp_path / "place")
     for name, content in damage.items():
         whole = (place / name).read_bytes() if (place / name).exists() else b""
@@ -280,6 +294,10 @@ def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeyp
     assert (len(output.err.splitlines()), output.out) == (1, "")
     assert words in output.err
     assert files(place) == before
+    # With a lock that is left the next command would end; what else a command leaves, the first case of each job shows.
+    assert taken_locks(place) == []
+    if number != FIRST[job]:
+        return
     for name in damage:
         if (world / name).exists():
             shutil.copyfile(world / name, place / name)
@@ -290,8 +308,9 @@ def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeyp
         here(monkeypatch, job, SOUND[job])
 
 
-def test_there_are_many_cases():
+def test_there_are_many_cases_and_one_of_each_job_is_followed_by_a_sound_command():
     assert len(CASES) > 250
+    assert set(FIRST) == set(SOUND) == set(JOBS)
 
 
 @pytest.mark.parametrize(
