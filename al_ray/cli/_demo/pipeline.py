@@ -45,9 +45,8 @@ def run_command(options: Options) -> None:
     task, cluster = options.out / "task", ClusterConfig()
     # Before anything is written, because a bad option raises here.
     configs = {one: config_of(options, task, one) for one in COMPARED}
-    print(
-        f"{len(COMPARED)} runs on {options.texts:,} questions, in {options.out}: {MINUTES}; rerun to resume", flush=True
-    )
+    # Logged, because an error, such as that of a folder that cannot be written, has nothing before it on stdout.
+    logger.info("%d runs on %s questions: %s; rerun to resume", len(COMPARED), f"{options.texts:,}", MINUTES)
     write_task(synthetic_task(options.texts, seed=0), task, {"command": "demo", "texts": options.texts, "seed": 0})
     rows = [("strategy", "learner", "labels", "positives", "AP %", "P@R20 %", "seconds")]
     with session(cluster):
