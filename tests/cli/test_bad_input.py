@@ -3,6 +3,7 @@
 No case starts a Ray; what only shows itself on one stands in test_bad_on_ray.py.
 """
 
+import io
 import json
 import os
 import shlex
@@ -317,9 +318,30 @@ def test_there_are_many_cases_and_one_of_each_job_is_followed_by_a_sound_command
     ("job", "arguments"),
     [
         ("run", ["--task", b"caf\xe9", "--out", "out"]),
-        ("run", [*shlex.split(RUN), "--oracle", b"caf\xe9:label"]),
         ("evaluate", ["--scores", b"s\xff.parquet", "--total-pairs", "9"]),
         ("labels", ["import", "--run", "new", "--task", "task", "--labels", b"\xff.csv"]),
+    ],
+)
+def test_a_path_that_is_no_utf8_is_refused(world, monkeypatch, capsys, job, arguments):
+    # As stderr of a process; that of pytest refuses such paths.
+    errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.chdir(world)
+    monkeypatch.setattr(sys, "argv", [job, *map(os.fsdecode, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        entry.job(JOBS[job].main)
+    errors.seek(0)
+    said = errors.read()
+    assert (stop.value.code, capsys.readouterr().out) == (2, "")
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1
+    assert "\\udc" in said
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments"),
+    [
+        ("run", [*shlex.split(RUN), "--oracle", b"caf\xe9:label"]),
         ("prepare", ["qqp", "--source", b"\xff.tsv", "--out", "made"]),
     ],
 )
