@@ -125,7 +125,7 @@ LOCAL_IMPORTS = {
     ("al_ray.cluster.session", "al_ray.cluster.ray_session.ray_session"),
     ("al_ray.cluster.training_group", "al_ray.cluster.trainer_group.deploy_group"),
     # It loads pandas where that is installed, and only a run with a matcher needs it.
-    *((f"al_ray.matcher.{module}", "sklearn") for module in ("extra_trees", "splines", "forest")),
+    *((f"al_ray.matcher.{module}", "sklearn") for module in ("cosine_trees", "extra_trees", "splines", "forest")),
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"

@@ -137,10 +137,11 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     if (to / ENCODER).is_file():
         return
     task = read_task(storage_path(task_folder))
-    description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
-    for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks)):
+    # Loaded once: to load an encoder takes longer than to tokenise a thousand texts.
+    base, chunks = _write_base(task_folder, encoder, folder), _chunks(task)
+    for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks), base):
         pass
-    tokens, count, every, base = fetched_tokens(to), 0, 0, _tokeniser(task.symmetric, encoder, to)
+    tokens, count, every = fetched_tokens(to), 0, 0
     coverage = CoverageCount(base.unknown, base.special, encoder.max_length)
     for side in dict.fromkeys(side for side, *_ in chunks):
         stored, limit = StoredTokens(tokens / side), encoder.max_length
@@ -162,12 +163,17 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
                 rows = space.left if own == "left" else space.right
                 store_array(to / f"{part}.npy", batch_order(lengths[rows], rows))
     found = coverage.result(task.left.texts, *([] if task.symmetric else [task.right.texts]))
-    about = {"description": description, "mean_tokens": count / max(1, every), "coverage": found.as_dict}
+    about = {"description": base.description, "mean_tokens": count / max(1, every), "coverage": found.as_dict}
     write_json(to / ENCODER, about)
 
 
-def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:
-    """Write what tokenising needs, and the rule of which pairs can match; return how the encoder makes vectors."""
+def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
+    """Write what tokenising needs, and the rule of which pairs can match."""
+    _write_base(task_folder, encoder, folder)
+
+
+def _write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> TextEncoder:
+    """Do what `write_base` does, and return the encoder."""
     task, to = read_task(storage_path(task_folder)), storage_path(folder)
     if is_cnn(encoder.encoder):
         with WriteErrors(folder):
@@ -181,13 +187,20 @@ def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:
         for stale in (path for side in ("left", "right") for path in (to / side).glob("*.npy")):
             stale.unlink(missing_ok=True)
     write_json(to / SOURCE, made_by)
-    return base.description
+    return base
 
 
 def write_tokens(
-    task_folder: str, encoder: EncoderConfig, folder: str, digest: str, chunks: tuple[Chunk, ...]
+    task_folder: str,
+    encoder: EncoderConfig,
+    folder: str,
+    digest: str,
+    chunks: tuple[Chunk, ...],
+    base: TextEncoder | None = None,
 ) -> Iterator[int]:
     """Write chunks of token ids, unless they are there; yield the number of texts of each.
+
+    base: the encoder of these options, as `_write_base` returns it; loaded if None.
 
     BadFile if the task of the folder has another digest, as where nodes have different folders of one name.
     """
@@ -198,7 +211,7 @@ def write_tokens(
             f"{source} holds another task on this node than where the run was started; copy the same folder to every "
             "node, or prepare the task at a URI"
         )
-    base = _tokeniser(about["symmetric"], encoder, to)
+    base = base or _tokeniser(about["symmetric"], encoder, to)
     for side, number, start, stop in chunks:
         if not has_chunk(to / side, number):
             base.tokenise(read_texts(source, side, np.arange(start, stop)), side).write(to / side, number)

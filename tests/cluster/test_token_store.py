@@ -83,7 +83,7 @@ def test_a_lost_chunk_at_the_end_is_no_complete_pool(folder, tmp_path, letters, 
     monkeypatch.setattr(
         token_store,
         "write_tokens",
-        lambda folder, encoder, to, digest, chunks: usual(folder, encoder, to, digest, chunks[:-1]),
+        lambda folder, encoder, to, digest, chunks, base: usual(folder, encoder, to, digest, chunks[:-1], base),
     )
     with pytest.raises(BadFile, match=f"token ids of {2 * LEAST_TEXTS:,} of {TEXTS:,} texts; delete"):
         write_pool(str(folder), letters, str(tmp_path / "pool"))

@@ -1,5 +1,6 @@
 """The encoder against Transformers and sentence-transformers, its digest, and errors of loading."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from transformers import AutoConfig, AutoModel
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.encoders import pretrained, transformer
+from al_ray.encoders.pretrained import folder_of
 from al_ray.encoders.random_bert import letters_tokenizer
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
@@ -295,6 +297,21 @@ def test_another_minilm_in_the_package_is_refused(minilm, monkeypatch):
     monkeypatch.setattr(pretrained, "MINILM_SHA256", "0" * 64)
     with pytest.raises(BadFile, match="is not the published all-MiniLM-L6-v2"):
         Encoder.base(EncoderConfig(minilm, None, 24, 8, 1))
+
+
+def test_weights_of_minilm_that_are_replaced_are_read_again(tmp_path, monkeypatch):
+    """Their digest is computed once in a process, because a run loads its encoder several times."""
+    weights = tmp_path / "packaged" / "model" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    (tmp_path / "packaged" / "__init__.py").touch()
+    weights.write_bytes(b"published")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(pretrained, "MINILM_PACKAGE", "packaged")
+    monkeypatch.setattr(pretrained, "MINILM_SHA256", hashlib.sha256(b"published").hexdigest())
+    assert folder_of("all-MiniLM-L6-v2") == str(weights.parent)
+    weights.write_bytes(b"published, and damaged")
+    with pytest.raises(BadFile, match="is not the published all-MiniLM-L6-v2"):
+        folder_of("all-MiniLM-L6-v2")
 
 
 def test_without_its_package_minilm_names_the_package(monkeypatch):

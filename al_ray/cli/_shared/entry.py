@@ -223,7 +223,7 @@ def _parsed(generated: Any, name: str, description: str, arguments: Sequence[str
         with redirect_stderr(errors), plain_output(sys.stdout):
             return tyro.cli(
                 generated, prog=program_of(name), description=description, args=arguments,
-                config=(tyro.conf.DisallowNone,),
+                config=(tyro.conf.DisallowNone, tyro.conf.HelptextFromCommentsOff),
             )  # fmt: skip
     except SystemExit as stop:
         if stop.code == 2:

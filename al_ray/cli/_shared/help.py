@@ -47,7 +47,8 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     rows = groups.pop("")
     for heading, options in groups.items():
         group = make_dataclass(heading, options, kw_only=True, namespace={"__doc__": ""})
-        block = Annotated[tyro.conf.OmitArgPrefixes[group], tyro.conf.arg(name=heading)]
+        # Without a text of its own tyro would look for one in the sources of all classes, in each command.
+        block = Annotated[tyro.conf.OmitArgPrefixes[group], tyro.conf.arg(name=heading, help="")]
         box = (f"{GROUP}{heading}", block, field(metadata={"heading": heading, "prefix": False}))
         # The encoder comes before the sections; other groups are rarely needed: last.
         rows.insert(0 if heading == EncoderOptions.HEADING else len(rows), box)
