@@ -27,7 +27,7 @@ class Nearest(NamedTuple):
 
 
 class Catalogue:
-    """Known texts by id. A text that is replaced or removed leaves a row for the next new text, unless an index has it."""
+    """Known texts by id. A new text takes the row of one that was replaced or removed, unless the index has it."""
 
     def __init__(self, vectors: Vectors, index: KnownIndex | None = None) -> None:
         """(n, d) unit vectors of the rows that `add` will name first. index: of all of these."""
