@@ -20,7 +20,7 @@ from al_ray.apps.serving.bodies import Answer, MatchBody
 from al_ray.apps.serving.http_api import make_api
 from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.questions import Question
+from al_ray.apps.serving.questions import Put, Question
 from al_ray.encoders.encoder import embed_rows
 from benchmarks.serving.figures import WHOLE
 from benchmarks.timing import seconds, timed
@@ -43,7 +43,7 @@ class OneAnswer:
         """Return the answer."""
         return self.answer
 
-    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
         """Raise an error: texts are not changed here."""
         raise NotImplementedError
 

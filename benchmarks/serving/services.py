@@ -28,8 +28,7 @@ def both_services(options: Mapping[str, Any], model: str) -> Iterator[tuple[str,
 
     options: of jobs.serve, by name; the baseline gets the same table and threads. model: the model's own folder.
     """
-    line = [each for name, value in options.items() for each in (f"--{name.replace('_', '-')}", str(value))]
-    ports = _free_port(), _free_port()
+    line, ports = _line(options), (_free_port(), _free_port())
     plain = [model, options["known"], str(ports[1]), str(options["cpus_per_replica"])]
     # They encode the known texts at the same time.
     with (
@@ -40,6 +39,20 @@ def both_services(options: Mapping[str, Any], model: str) -> Iterator[tuple[str,
         _wait(first, "jobs.serve", addresses[0])
         _wait(second, "the baseline", addresses[1])
         yield addresses
+
+
+@contextmanager
+def one_service(options: Mapping[str, Any]) -> Iterator[str]:
+    """Run jobs.serve; yield its address once it is ready. options: by name."""
+    port = _free_port()
+    with _process(["jobs.serve", *_line(options), "--port", str(port)]) as process:
+        address = f"http://127.0.0.1:{port}"
+        _wait(process, "jobs.serve", address)
+        yield address
+
+
+def _line(options: Mapping[str, Any]) -> list[str]:
+    return [each for name, value in options.items() for each in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def run_clients(load: Load) -> Loaded:

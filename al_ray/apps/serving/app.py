@@ -25,12 +25,12 @@ from al_ray.apps.http.token import VARIABLE, read_token, token_digest
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.arguments import options_of
-from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
+from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api, require
 from al_ray.apps.serving.known import fill_store, refuse_other_store
 from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.questions import Batches, Question
+from al_ray.apps.serving.questions import Batches, Checked, Put, Question
 from al_ray.apps.serving.records.record_matcher import load_matcher
 from al_ray.apps.serving.store import StoreWriter, read_source
 from al_ray.core.errors import BadFile, BadOption
@@ -85,10 +85,9 @@ class WriterReplica:
         """Remove texts; see StoreWriter."""
         return {**self._store.remove(ids), "sequence": self._store.number}
 
-    async def write_table(self) -> dict[str, Any]:
-        """Write all known texts as a table."""
-        path, side = self._store.write_table_for_matching(), self._store.source.side
-        return {"sequence": self._store.number, "path": str(path), "texts": len(self._store.texts), "side": side}
+    async def write_table(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Write all known texts as a table; see StoreWriter."""
+        return self._store.write_table_for_matching(fields)
 
 
 class MatcherReplica:
@@ -130,11 +129,11 @@ class MatcherReplica:
             assert self._matcher is not None
             return await asyncio.to_thread(self._matcher.answer, questions)
 
-    async def refusal(self, texts: Sequence[tuple[str, str]]) -> str:
-        """Return why texts must not be put, "" if they may."""
+    async def check(self, put: Sequence[Put]) -> Checked:
+        """Return texts or records that are to be put as the store has them, or why they must not be put."""
         async with self._turn:
             assert self._matcher is not None
-            return await asyncio.to_thread(self._matcher.refusal, texts)
+            return await asyncio.to_thread(self._matcher.check, put)
 
     async def about(self) -> dict[str, Any]:
         """Return the model and the known texts. problem: why the last new model was not loaded, or null."""
@@ -193,21 +192,20 @@ class ServeService:
         await self._refuse_early()
         return await _called(self._matcher.match.remote, question)
 
-    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-        """Have the writer put texts, unless a replica refuses them."""
+    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+        """Have the writer put texts or records, unless a replica refuses them."""
         await self._refuse_early()
-        refusal = await _called(self._matcher.refusal.remote, texts)
-        if refusal:
-            raise Refused(refusal)
-        return await self._stored(self._writer.put.remote, texts)
+        checked = require(await _called(self._matcher.check.remote, texts))
+        return await self._stored(self._writer.put.remote, checked)
 
     async def remove(self, ids: Sequence[str]) -> dict[str, int]:
         """Have the writer remove texts."""
         return await self._stored(self._writer.remove.remote, ids)
 
     async def write_table(self) -> dict[str, Any]:
-        """Have the writer write a table."""
-        return await self._stored(self._writer.write_table.remote)
+        """Have the writer write a table, with the fields of the model that answers."""
+        fields = (await self.about()).get("known_fields", [])
+        return await self._stored(self._writer.write_table.remote, fields)
 
     async def _stored(self, call: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         try:

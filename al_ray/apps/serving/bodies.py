@@ -31,6 +31,11 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _require_one(texts: Sequence[Any], records: Sequence[Any]) -> None:
+    if bool(texts) == bool(records):
+        raise ValueError("give texts or records, one of both, with one entry at least")
+
+
 class MatchBody(Body):
     """Texts, or records by field, to match with the known ones."""
 
@@ -47,8 +52,7 @@ class MatchBody(Body):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "MatchBody":
-        if bool(self.texts) == bool(self.records):
-            raise ValueError("give texts or records, one of both, with one entry at least")
+        _require_one(self.texts, self.records)
         return self
 
 
@@ -59,10 +63,31 @@ class KnownBody(Body):
     text: Text
 
 
-class PutBody(Body):
-    """Texts to add, or to put in the place of those with the same ids."""
+class KnownRecordBody(BaseModel):
+    """A known record with its id, and its values by field beside it; a field that is left out is missing."""
 
-    texts: list[KnownBody] = Field(min_length=1)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    id: Text
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return the values by field."""
+        return dict(self.model_extra or {})
+
+
+class PutBody(Body):
+    """Texts or records to add, or to put in the place of those with the same ids."""
+
+    texts: list[KnownBody] = Field([], min_length=1, description="Texts with their ids.")
+    records: list[KnownRecordBody] = Field(
+        [], description="For a model with a matcher of several fields, in place of texts: an id, and values by field.",
+        examples=[[{"id": "r-17", "name": "red lamp", "price": 17}]],
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "PutBody":
+        _require_one(self.texts, self.records)
+        return self
 
 
 class DeleteBody(Body):
@@ -127,13 +152,16 @@ class DeleteAnswer(BaseModel):
 class TableAnswer(BaseModel):
     """The table of all known texts that was written. sequence: the last change in it.
 
-    side: the option of jobs.match --into that takes it: --left of one set of texts, --right of two.
+    side: the option of jobs.match --into that takes it: --left of one set of texts, --right of two. text_columns,
+    id_column: its columns, for the options of these names.
     """
 
     sequence: int
     path: str
     texts: int
     side: str
+    text_columns: list[str]
+    id_column: str
 
 
 class Problem(BaseModel):

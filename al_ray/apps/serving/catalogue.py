@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from al_ray.apps.serving.growing import GrowingArray
 from al_ray.apps.serving.index import KnownIndex
 from al_ray.core.candidates import margin
 from al_ray.core.id_order import id_key
@@ -25,14 +27,14 @@ class Nearest(NamedTuple):
 
 
 class Catalogue:
-    """Known texts by id. A text that is replaced or removed leaves a row that is searched no more."""
+    """Known texts by id. A new text takes the row of one that was replaced or removed, unless the index has it."""
 
     def __init__(self, vectors: Vectors, index: KnownIndex | None = None) -> None:
         """(n, d) unit vectors of the rows that `add` will name first. index: of all of these."""
         self.ids, self.clusters, self.row_of = list[str](), list[int | None](), dict[str, int]()
-        self._vectors, self._alive = vectors, np.zeros(len(vectors), dtype=np.bool_)
+        self._vectors, self._present = GrowingArray(vectors), GrowingArray(np.zeros(len(vectors), dtype=np.bool_))
         self.index = index
-        self._removed = 0
+        self._removed, self._free = 0, list[int]()
 
     def __len__(self) -> int:
         """Return the number of present texts."""
@@ -46,36 +48,48 @@ class Catalogue:
     @property
     def vectors(self) -> Vectors:
         """Return the vectors (rows, d) of all rows, present or not."""
-        return self._vectors[: len(self.ids)]
+        return self._vectors.rows
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Return (rows,) whether there is a text."""
+        return self._present.rows
 
     def add_first(self, ids: Sequence[str], clusters: Sequence[int | None]) -> None:
         """Name the texts whose vectors the catalogue was made with."""
         assert not self.ids
-        assert len(ids) == len(self._vectors)
+        assert len(ids) == len(self.vectors)
         self.ids, self.clusters = list(ids), list(clusters)
         self.row_of = {one: row for row, one in enumerate(self.ids)}
-        self._alive[:] = True
+        self.present[:] = True
 
-    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Add texts with unit vectors (n, d), in place of those with the same ids; they are in no cluster."""
+    def put(self, ids: Sequence[str], vectors: Vectors) -> Rows:
+        """Add texts with unit vectors (n, d), in place of those with the same ids; they are in no cluster.
+
+        Returns their rows (n,).
+        """
         self.remove(ids)
-        start, stop = len(self.ids), len(self.ids) + len(ids)
-        if stop > len(self._vectors):
-            room = max(stop, 2 * len(self._vectors), 1024) - len(self._vectors)
-            self._vectors = np.concatenate([self._vectors, np.zeros((room, vectors.shape[1]), self._vectors.dtype)])
-            self._alive = np.concatenate([self._alive, np.zeros(room, dtype=np.bool_)])
-        self._vectors[start:stop], self._alive[start:stop] = vectors, True
-        self.ids.extend(ids)
-        self.clusters.extend([None] * len(ids))
-        self.row_of.update(zip(ids, range(start, stop), strict=True))
+        reused = [self._free.pop() for _ in range(min(len(ids), len(self._free)))]
+        rows = np.array([*reused, *range(len(self.ids), len(self.ids) + len(ids) - len(reused))], dtype=np.int64)
+        fresh = len(ids) - len(reused)
+        self.ids.extend([""] * fresh)
+        self.clusters.extend([None] * fresh)
+        self._vectors.grow(len(self.ids))
+        self._present.grow(len(self.ids))
+        self.vectors[rows], self.present[rows] = vectors, True
+        for one, row in zip(ids, rows.tolist(), strict=True):
+            self.ids[row], self.clusters[row], self.row_of[one] = one, None, row
+        return rows
 
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove texts; ids that are not there change nothing."""
-        for one in ids:
-            row = self.row_of.pop(one, None)
-            if row is not None:
-                self._alive[row] = False
-                self._removed += self.index is not None and row < self.index.size
+    def remove(self, ids: Sequence[str]) -> Rows:
+        """Remove texts; return the rows that they had. Ids that are not there change nothing."""
+        rows = [self.row_of.pop(one) for one in ids if one in self.row_of]
+        indexed = 0 if self.index is None else self.index.size
+        self.present[rows] = False
+        self._removed += sum(row < indexed for row in rows)
+        # The index has the vectors of its rows.
+        self._free += [row for row in rows if row >= indexed]
+        return np.array(rows, dtype=np.int64)
 
     def nearest(self, queries: Vectors, count: int) -> list[Nearest]:
         """(q, d) unit vectors -> of each the `count` known texts with the highest cosines, or all if there are fewer.
@@ -97,12 +111,12 @@ class Catalogue:
     def _compare(self, block: Vectors, count: int, start: int, candidates: list[list[Rows]]) -> None:
         """Add to the candidates of each query those of the next COLUMNS rows that may be among the nearest."""
         stop = min(start + COLUMNS, len(self.ids))
-        alive = self._alive[start:stop]
+        alive = self.present[start:stop]
         present = int(np.count_nonzero(alive))
         if not present:
             return
         # All rows of the slice: to choose those that are present would copy their vectors for each batch of queries.
-        known = self._vectors[start:stop].astype(np.float32, copy=False)
+        known = self.vectors[start:stop].astype(np.float32, copy=False)
         products = block.astype(np.float32, copy=False) @ known.T
         if present < len(alive):
             products[:, ~alive] = -np.inf
@@ -117,7 +131,7 @@ class Catalogue:
         asked, sought = count + SPARE, min(count, index.size - self._removed)
         while True:
             found = index.candidates(block, min(asked, index.size))
-            kept = [rows[(rows >= 0) & self._alive[rows]] for rows in found]
+            kept = [rows[(rows >= 0) & self.present[rows]] for rows in found]
             if asked >= index.size + SPARE or not self._removed or min(map(len, kept)) >= sought:
                 return [[rows] for rows in kept]
             # An index of cells may not reach as many: then it ends with all that it has.
@@ -125,6 +139,6 @@ class Catalogue:
 
     def _ordered(self, query: Vectors, candidates: list[Rows], count: int) -> Nearest:
         rows = np.concatenate([np.empty(0, dtype=np.int64), *candidates]).astype(np.int64)
-        cosines = paired_scores(query[None], np.zeros(len(rows), dtype=np.int64), self._vectors, rows)
+        cosines = paired_scores(query[None], np.zeros(len(rows), dtype=np.int64), self.vectors, rows)
         order = sorted(range(len(rows)), key=lambda place: (-cosines[place], id_key(self.ids[rows[place]])))[:count]
         return Nearest(rows[order], cosines[order])

@@ -1,6 +1,6 @@
 """The HTTP interface: from requests to calls of a service, and from what it raises to codes. It knows no Ray."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -23,7 +23,7 @@ from al_ray.apps.serving.bodies import (
 )
 from al_ray.apps.serving.gate import RETRY_AFTER, Gate, Metrics, refuse
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.questions import Question
+from al_ray.apps.serving.questions import Checked, Put, Question
 
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 CODES: dict[int | str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ CODES: dict[int | str, dict[str, Any]] = {
     429: {"model": Problem, "description": "Too many requests wait. Header Retry-After."},
     503: {"model": Problem, "description": "A model is being loaded, or a change has not arrived. Header Retry-After."},
 }
-REFUSED = "The encoder would know too little of the known texts, or they are records of a matcher, which do not change."
+REFUSED = "The encoder would know too little of the known texts."
 STORED: dict[int | str, dict[str, Any]] = {
     **CODES, 422: {"model": Problem, "description": REFUSED},
     507: {"model": Problem, "description": "The change could not be written to disk, and was not made."},
@@ -52,6 +52,19 @@ class Refused(Exception):
     """Raised by a service for texts that it must not take; the message says why."""
 
 
+class BadContent(Exception):
+    """Raised by a service for texts or records that its model does not match; the message names the place."""
+
+
+def require(checked: Checked) -> Sequence[tuple[str, str]]:
+    """Return texts as the store keeps them; BadContent or Refused if something is wrong with them."""
+    if checked.error:
+        raise BadContent(checked.error)
+    if checked.refusal:
+        raise Refused(checked.refusal)
+    return checked.texts
+
+
 class Service(Protocol):
     """What answers requests: the replicas of Ray Serve, or in tests the same classes in one process."""
 
@@ -63,10 +76,11 @@ class Service(Protocol):
         """Return the answer to a question; NotReady while a model is loaded."""
         ...
 
-    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-        """Put texts by id; they are on disk when this returns. NotStored if they cannot be written.
+    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+        """Put texts or records by id; they are on disk when this returns. NotStored if they cannot be written.
 
-        Refused if the encoder would know too little of the known texts, NotReady while the first model is loaded.
+        BadContent for what the model does not match, such as a field that it does not compare; Refused if the encoder
+        would know too little of the known texts; NotReady while the first model is loaded.
         """
         ...
 
@@ -100,7 +114,7 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
     async def match(body: MatchBody) -> Answer:
         """Return the known texts that match each text or record, the best first."""
         _limit(options, "texts", body.texts)
-        _limit(options, "records", [" ".join(map(str, record.values())) for record in body.records])
+        _limit(options, "records", [_joined(record) for record in body.records])
         if body.limit is not None and body.limit > options.limit:
             raise HTTPException(400, f"limit: is {body.limit:,}; give at most {options.limit:,}")
         limit = body.limit or options.limit
@@ -115,12 +129,15 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
 
     @api.put("/texts", responses=STORED, dependencies=bearer)
     async def put(body: PutBody) -> PutAnswer:
-        """Add known texts, or replace those with the same ids. They are on disk before this is answered."""
+        """Add known texts or records, or replace those with the same ids. They are on disk before this is answered."""
+        name = "texts" if body.texts else "records"
         _limit(options, "texts", [one.text for one in body.texts], ".text")
-        ids = [one.id for one in body.texts]
-        _limit(options, "texts", ids, ".id")
-        _refuse_repeated(ids, "texts[{}].id")
-        return PutAnswer(**await service.put([(one.id, one.text) for one in body.texts]))
+        _limit(options, "records", [_joined(one.record) for one in body.records])
+        ids = [one.id for one in body.texts or body.records]
+        _limit(options, name, ids, ".id")
+        _refuse_repeated(ids, f"{name}[{{}}].id")
+        texts: list[Put] = [(one.id, one.text) for one in body.texts]
+        return PutAnswer(**await service.put([*texts, *((one.id, one.record) for one in body.records)]))
 
     @api.delete("/texts", responses=STORED, dependencies=bearer)
     async def delete(body: DeleteBody) -> DeleteAnswer:
@@ -174,6 +191,11 @@ def _limit(options: ServeOptions, name: str, texts: Sequence[str], part: str = "
             raise HTTPException(413, f"{name}[{place}]{part}: has {len(text):,} characters; send at most {most}")
 
 
+def _joined(record: Mapping[str, Any]) -> str:
+    """Return all values of a record, of which the characters are limited together."""
+    return " ".join(map(str, record.values()))
+
+
 def _refuse_repeated(ids: Sequence[str], name: str) -> None:
     error = repeated(ids, name)
     if error is not None:
@@ -188,6 +210,10 @@ def _add_errors(api: FastAPI) -> None:
     @api.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         return refuse(error.status_code, str(error.detail))
+
+    @api.exception_handler(BadContent)
+    async def bad_content(request: Request, error: BadContent) -> Response:
+        return refuse(400, str(error))
 
     @api.exception_handler(Refused)
     async def not_taken(request: Request, error: Refused) -> Response:

@@ -18,9 +18,8 @@ from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
 from al_ray.apps.serving.known import KnownCoverage, refuse_other_store
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.questions import Question
+from al_ray.apps.serving.questions import Checked, Put, Question
 from al_ray.apps.serving.store import apply, read_store
-from al_ray.apps.serving.text_lines import KnownText
 from al_ray.core.errors import BadFile
 from al_ray.core.id_order import id_key
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
@@ -96,8 +95,7 @@ class Matcher:
             raise BadFile(f"the changes of {self.options.store} could not be taken over; this replica starts again")
         complete = False
         try:
-            for change in read_changes(self._reader):
-                self._take(change)
+            self._take(read_changes(self._reader))
             complete = True
         finally:
             self.failed = not complete
@@ -180,25 +178,42 @@ class Matcher:
         order = sorted(range(len(ids)), key=lambda place: (-cosines[place], id_key(ids[place])))
         return Nearest(near.rows[order], cosines[order])
 
-    def refusal(self, texts: Sequence[tuple[str, str]]) -> str:
-        """Return why texts by id must not be put, "" if they may: the encoder would know too little of all texts."""
+    def check(self, put: Sequence[Put]) -> Checked:
+        """Return texts that are to be put as the store has them, or what is wrong with them."""
         self.follow()
+        try:
+            texts = self._stored(put)
+        except ValueError as error:
+            return Checked(error=str(error))
         fresh = self._fresh(texts)
-        return self._coverage.refusal(list(fresh.values()), self._texts_of(fresh))
+        refusal = self._coverage.refusal([self._text(text) for text in fresh.values()], self._texts_of(fresh))
+        return Checked(texts, refusal=refusal)
+
+    def _stored(self, put: Sequence[Put]) -> tuple[tuple[str, str], ...]:
+        """Return texts by id as the store has them; ValueError, with the place, for what the model does not match."""
+        if not all(isinstance(text, str) for _, text in put):
+            raise ValueError(NO_RECORDS)
+        return tuple((one, str(text)) for one, text in put)
 
     def _fresh(self, put: Sequence[tuple[str, str]]) -> dict[str, str]:
         return {one: text for one, text in put if one not in self.texts or self.texts[one].text != text}
 
     def _texts_of(self, ids: Iterable[str]) -> list[str]:
-        return [self.texts[one].text for one in ids if one in self.texts]
+        return [self._text(self.texts[one].text) for one in ids if one in self.texts]
 
-    def _take(self, change: Change) -> None:
-        fresh = self._fresh(change.put)
+    def _take(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            fresh = self._apply(change)
+            if fresh:
+                self.catalogue.put(list(fresh), self._embed(list(fresh.values()), self._side))
+            self.catalogue.remove(change.removed)
+
+    def _apply(self, change: Change) -> dict[str, str]:
+        """Make a change to the texts; return those that are new, by id, as the encoder reads them."""
+        fresh = {one: self._text(text) for one, text in self._fresh(change.put).items()}
         self._coverage.change(list(fresh.values()), self._texts_of([*fresh, *change.removed]))
-        if fresh:
-            self.catalogue.put(list(fresh), self._embed(list(fresh.values()), self._side))
-        self.catalogue.remove(change.removed)
         apply(self.texts, change)
+        return fresh
 
     @property
     def _side(self) -> Side:
@@ -209,13 +224,16 @@ class Matcher:
         vectors = embed_rows(self.encoder, tokens, np.arange(len(tokens)))
         return vectors if self._dtype == np.float32 else round_to_halves(vectors.astype(np.float32))
 
-    def _text(self, known: KnownText) -> str:
+    def _text(self, stored: str) -> str:
         """Return a known text as the encoder reads it."""
-        return known.text
+        return stored
 
     def _catalogue(self, store: Path) -> Catalogue:
         """Return the catalogue of the present texts, whose vectors are on disk afterwards."""
-        vectors, index = self._encoded([self._text(known) for known in self.texts.values()], self._side, store), None
+        vectors, index = (
+            self._encoded([self._text(known.text) for known in self.texts.values()], self._side, store),
+            None,
+        )
         if len(vectors) > self.options.exact_texts and self.model.model.matcher is None:
             search = self.options.index, self.options.nprobe
             folder = store / "index" / self.model.model.digest[:16]

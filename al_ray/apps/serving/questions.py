@@ -20,6 +20,22 @@ class Question:
     why: bool = False
 
 
+Put = tuple[str, str | Mapping[str, Any]]
+"""An id, and the text or the record that is to be known by it."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Texts by id as the store keeps them, or what is wrong with them.
+
+    error: what the body has that the model does not match. refusal: why the model must not know these texts.
+    """
+
+    texts: tuple[tuple[str, str], ...] = ()
+    error: str = ""
+    refusal: str = ""
+
+
 class Batches:
     """Batches of questions: those that come while a batch is answered are answered together, next.
 

@@ -2,6 +2,7 @@
 
 store.json          what the texts were made from; the name of the newest table, its digest, and the change it includes
 texts-N.jsonl       all texts after change N, one JSON object a line: id, text, cluster (null for none)
+records-N.jsonl     on request: all records of a matcher after change N as a table, with a column for each field
 changes.log         every change since the beginning (journal.py)
 left.jsonl          with a matcher between two tables: the left texts, among which new ones are matched
 model.json          the model that answers
@@ -21,7 +22,16 @@ from typing import Any
 
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.apps.serving.model_name import MODEL, ModelName, read_model_name
-from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, known_text, text_lines, texts_digest
+from al_ray.apps.serving.text_lines import (
+    CURE,
+    KnownText,
+    Texts,
+    id_column,
+    known_text,
+    record_lines,
+    text_lines,
+    texts_digest,
+)
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.storage.append_log import LogReader
@@ -31,10 +41,6 @@ from al_ray.storage.lock import locked
 logger = logging.getLogger(__name__)
 ABOUT, CHANGES, FIRST_TABLE = "store.json", "changes.log", "texts-0.jsonl"
 LEFT = "left.jsonl"
-UNCHANGED = (
-    "the model has a matcher, whose known records do not change while it serves; match them by jobs.match --into, and "
-    "start jobs.serve with that folder as --known and another --store"
-)
 EVERY = 1_000
 """Changes after which a new table is written."""
 
@@ -43,7 +49,7 @@ EVERY = 1_000
 class Source:
     """What the texts of a store were made from: the path of --known, its digest, and whether both sides are one set.
 
-    matcher: whether they are records for a matcher, which do not change. left: digest of the left ones; "" without any.
+    matcher: whether they are records for a matcher. left: digest of the left ones; "" without any.
     """
 
     known: str
@@ -180,7 +186,6 @@ class StoreWriter:
 
     def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
         """Add texts, or replace those with a known id; they are on disk when this returns. Return the counts."""
-        self._refuse_records()
         new = sum(one not in self.texts for one, _ in texts)
         fresh = [(one, text) for one, text in texts if one not in self.texts or self.texts[one].text != text]
         self._change(fresh, ())
@@ -188,15 +193,20 @@ class StoreWriter:
 
     def remove(self, ids: Sequence[str]) -> dict[str, int]:
         """Remove texts; it is on disk when this returns. Return how many were there, and how many were not."""
-        self._refuse_records()
         there = [one for one in ids if one in self.texts]
         self._change((), there)
         return {"removed": len(there), "unknown": len(ids) - len(there)}
 
-    def write_table_for_matching(self) -> Path:
-        """Write all texts as a table that jobs.match --into can take; return its path. BadOption for records."""
-        self._refuse_records()
-        return self.write_table()
+    def write_table_for_matching(self, fields: Sequence[str] = ()) -> dict[str, Any]:
+        """Write all texts as a table that jobs.match --into can take; return what TableAnswer has.
+
+        fields: of records, which have a column each.
+        """
+        path = self._write_records(fields) if fields else self.write_table()
+        return {
+            "sequence": self.number, "path": str(path), "texts": len(self.texts), "side": self.source.side,
+            "text_columns": list(fields) or ["text"], "id_column": id_column(fields),
+        }  # fmt: skip
 
     def write_table(self) -> Path:
         """Write all texts as a table, and remove older tables; return its path."""
@@ -207,10 +217,13 @@ class StoreWriter:
                 path.unlink(missing_ok=True)
         return self.folder / snapshot.table
 
-    def _refuse_records(self) -> None:
-        """Raise BadOption for a change of records, whose nearest are found when a replica starts."""
-        if self.source.matcher:
-            raise BadOption(UNCHANGED)
+    def _write_records(self, fields: Sequence[str]) -> Path:
+        path = self.folder / f"records-{self.number}.jsonl"
+        in_one_step(path, lambda aside: aside.write_bytes(b"".join(record_lines(self.texts, fields))))
+        for other in self.folder.glob("records-*.jsonl"):
+            if other != path:
+                other.unlink(missing_ok=True)
+        return path
 
     def use_model(self, model: ModelName) -> None:
         """Name the model that answers from now on."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,3 +48,23 @@ def text_lines(texts: Mapping[str, KnownText]) -> Iterable[bytes]:
     for one, known in texts.items():
         # Escaped: other line ends than \n, which some readers of JSON lines take for one, are then in no line.
         yield json.dumps({"id": one, "text": known.text, "cluster": known.cluster}).encode() + b"\n"
+
+
+def id_column(fields: Sequence[str]) -> str:
+    """Return the name of the column of ids beside the fields of records: id, unless a field has this name."""
+    name = "id"
+    while name in fields:
+        name += "_"
+    return name
+
+
+def record_lines(texts: Mapping[str, KnownText], fields: Sequence[str]) -> Iterable[bytes]:
+    """Yield the line of each record as a table has it, with a column for each field; BadFile for one without them."""
+    column = id_column(fields)
+    for one, known in texts.items():
+        try:
+            record = json.loads(known.text)
+            row = {column: one} | {name: record[name] for name in fields}
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BadFile(f"the record {one!r} has not the fields {', '.join(fields)} ({error!r}); {CURE}") from error
+        yield json.dumps(row).encode() + b"\n"

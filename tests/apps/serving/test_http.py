@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
+from al_ray.apps.serving.http_api import NotReady, NotStored, make_api, require
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.questions import Question
+from al_ray.apps.serving.questions import Put, Question
 from al_ray.apps.serving.store import StoreWriter, make_store
 from al_ray.core.errors import BadFile, BadOption
 from tests.apps.audit.test_audit_job import run_folder
@@ -45,11 +45,10 @@ class PlainService:
         await self.release.wait()
         return self.matcher.answer([question])[0]
 
-    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-        if refusal := self.matcher.refusal(texts):
-            raise Refused(refusal)
+    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+        checked = require(self.matcher.check(texts))
         try:
-            return {**self.writer.put(texts), "sequence": self.writer.number}
+            return {**self.writer.put(checked), "sequence": self.writer.number}
         except BadFile as error:
             raise NotStored(str(error)) from error
 
@@ -57,9 +56,7 @@ class PlainService:
         return {**self.writer.remove(ids), "sequence": self.writer.number}
 
     async def write_table(self) -> dict[str, Any]:
-        path = self.writer.write_table_for_matching()
-        side = self.writer.source.side
-        return {"sequence": self.writer.number, "path": str(path), "texts": len(self.writer.texts), "side": side}
+        return self.writer.write_table_for_matching(self.matcher.about().get("known_fields", ()))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +152,9 @@ def test_400_for_bad_changes(client, service):
         ({"texts": [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}]}, "texts[1].id: 'a' is also texts[0].id"),
         ({"texts": [{"id": "", "text": "x"}]}, "texts[0].id: is empty"),
         ({"texts": [{"id": "a"}]}, "texts[0].text: Field required"),
+        ({"texts": []}, "texts: List should have at least 1 item"),
+        ({"records": [{"id": "a", "name": "x"}]}, "records, why: the model has no matcher"),
+        ({}, "body: give texts or records, one of both"),
     ):
         answer = client.put("/texts", json=body)
         assert answer.status_code == 400

@@ -1,6 +1,5 @@
 """Matches of records among the known ones of a store, by a model with a matcher."""
 
-import hashlib
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
@@ -10,24 +9,28 @@ import numpy as np
 
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.catalogue import Catalogue
-from al_ray.apps.serving.matcher import FOREVER, Matcher
+from al_ray.apps.serving.journal import Change
+from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.questions import Question
-from al_ray.apps.serving.records.best_scores import BestScores
+from al_ray.apps.serving.questions import Put, Question
 from al_ray.apps.serving.records.known_records import Cells, Compared, KnownRecords, RecordSide, text_of
 from al_ray.apps.serving.records.left_records import names_of, reference_of
-from al_ray.apps.serving.records.record_text import cells_of, decoded
-from al_ray.apps.serving.store import UNCHANGED, read_left_texts, read_source
+from al_ray.apps.serving.records.record_text import cells_of, decoded, encoded
+from al_ray.apps.serving.records.stored_scores import StoredScores
+from al_ray.apps.serving.store import read_left_texts, read_source
 from al_ray.apps.serving.text_lines import CURE, KnownText
 from al_ray.core.id_order import id_key
 from al_ray.core.scorer import CANDIDATE
-from al_ray.encoders.tokens import load_array, store_array
 from al_ray.matcher.explanation import Part, explain
 from al_ray.matcher.model_file import read_model
 from al_ray.matcher.wording import name_in_words, value_in_words
-from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
-from al_ray.training.saved_model import input_digest
+
+ID = "id"
+SECOND_ID = (
+    "records[0].id: the model compares a field 'id', too, which a record beside its id cannot have; add new records by "
+    "jobs.match --into, and start jobs.serve with that folder as --known and another --store"
+)
 
 
 def load_matcher(options: ServeOptions, model: MatchingModel, device: str = "cpu") -> Matcher:
@@ -48,16 +51,16 @@ class RecordMatcher(Matcher):
         assert source is not None
         left = None if source.symmetric else read_left_texts(options.store, source)
         others = None if left is None else self._left_side(list(left.values()), options.store)
-        cells = [decoded(self.names.right, self.texts[one].text, CURE) for one in self.catalogue.ids]
-        known = RecordSide(cells, self.catalogue.vectors)
+        ids, vectors = self.catalogue.ids, self.catalogue.vectors
+        known = RecordSide([self._known_cells(self.texts[one].text) for one in ids], vectors, tuple(ids))
         forest = read_model(storage_path(model.model.matcher.path))
         config, threads = model.config.candidates, options.cpus_per_replica
         self.records = KnownRecords(self.reference, forest, known, others, config, threads)
-        self.records.use(self._best(options.store))
+        StoredScores(options.store / "neighbours", self.records, known, others).use()
 
     def about(self) -> dict[str, Any]:
-        """Return what Matcher says, and the fields of records."""
-        return super().about() | {"fields": list(self.names.left)}
+        """Return what Matcher says, and the fields of records that are asked about, and of known ones."""
+        return super().about() | {"fields": list(self.names.left), "known_fields": list(self.names.right)}
 
     def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """Return the answers of questions, as Matcher does; those with `why` say what each comparison adds to p."""
@@ -76,10 +79,6 @@ class RecordMatcher(Matcher):
                 answer["results"] = [self._results(one, question) for one in found]
             answers.append(answer)
         return answers
-
-    def refusal(self, texts: Sequence[tuple[str, str]]) -> str:
-        """Return why records are not put."""
-        return UNCHANGED
 
     def _cells(self, question: Question) -> list[Cells]:
         """Return the cells of the records of a question; ValueError, with the place, for one that cannot be matched."""
@@ -108,8 +107,52 @@ class RecordMatcher(Matcher):
                 match["why"] = {"base": reason.base, "parts": [_in_words(one) for one in reason.parts]}
         return matches
 
-    def _text(self, known: KnownText) -> str:
-        return text_of(decoded(self.names.right, known.text, CURE))
+    def _text(self, stored: str) -> str:
+        return text_of(self._known_cells(stored))
+
+    def _known_cells(self, stored: str) -> Cells:
+        return decoded(self.names.right, stored, CURE)
+
+    def _stored(self, put: Sequence[Put]) -> tuple[tuple[str, str], ...]:
+        if ID in self.names.right and not all(isinstance(given, str) for _, given in put):
+            raise ValueError(SECOND_ID)
+        texts = list[tuple[str, str]]()
+        for place, (one, given) in enumerate(put):
+            name = "texts" if isinstance(given, str) else "records"
+            try:
+                cells = cells_of(self.names.right, given)
+            except ValueError as error:
+                raise ValueError(f"{name}[{place}]: {error}") from error
+            known = self.texts.get(one)
+            # In a table its fields may have had another order.
+            is_same = known is not None and self._known_cells(known.text) == cells
+            texts.append((one, known.text if known is not None and is_same else encoded(self.names.right, cells)))
+        return tuple(texts)
+
+    def _take(self, changes: Sequence[Change]) -> None:
+        """Take over what all changes together have changed, as each of them compares texts with all others."""
+        touched = dict.fromkeys(one for change in changes for one in (*(one for one, _ in change.put), *change.removed))
+        if not touched:
+            return
+        for change in changes:
+            self._apply(change)
+        fresh, gone = dict[str, Cells](), list[str]()
+        for one in touched:
+            known, row = self.texts.get(one), self.catalogue.row_of.get(one)
+            if known is None:
+                gone.append(one)
+                continue
+            cells = self._known_cells(known.text)
+            if row is None or self.records.cells[row] != cells:
+                fresh[one] = cells
+            else:
+                self.catalogue.clusters[row] = known.cluster
+        removed = self.catalogue.remove([*gone, *fresh])
+        texts = [text_of(cells) for cells in fresh.values()]
+        vectors = self._embed(texts, self._side) if texts else self.catalogue.vectors[:0]
+        rows = self.catalogue.put(list(fresh), vectors)
+        side = RecordSide(list(fresh.values()), vectors, tuple(fresh))
+        self.records.change(removed, rows, side, self.catalogue.vectors, self.catalogue.present)
 
     def _catalogue(self, store: Path) -> Catalogue:
         # In the order of their ids, as jobs.match has them.
@@ -117,28 +160,8 @@ class RecordMatcher(Matcher):
         return super()._catalogue(store)
 
     def _left_side(self, left: Sequence[KnownText], store: Path) -> RecordSide:
-        cells = [decoded(self.names.left, known.text, CURE) for known in left]
+        cells = [decoded(self.names.left, one.text, CURE) for one in left]
         return RecordSide(cells, self._encoded([text_of(one) for one in cells], "left", store))
-
-    def _best(self, store: Path) -> tuple[BestScores, BestScores]:
-        """Return the highest scores of all known records by each way, kept on disk by all that decides them."""
-        records = self.records
-        sides = [records.known] if records.others is None else [records.known, records.others]
-        content = hashlib.sha256()
-        for side in sides:
-            content.update(np.ascontiguousarray(side.vectors).data)
-            content.update(repr([text_of(cells) for cells in side.cells]).encode("utf-8", "surrogatepass"))
-        name = input_digest([content.hexdigest(), self.reference.digest, [one.kept for one in records.counts]])[:32]
-        folder = store / "neighbours" / name
-        with locked(folder, FOREVER):
-            paths = [folder / f"{number}.npy" for number in range(4)]
-            if not all(path.exists() for path in paths):
-                found = records.find_best()
-                arrays = [array for one in found for array in (one.scores, one.partners)]
-                for path, array in zip(paths, arrays, strict=True):
-                    store_array(path, array)
-            cosine, cosines_with, gram, grams_with = (np.array(load_array(path)) for path in paths)
-        return BestScores(cosine, cosines_with), BestScores(gram, grams_with)
 
 
 def _in_words(part: Part) -> dict[str, Any]:
