@@ -98,6 +98,8 @@ class Trainer:
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from self.steps(train(encoder, tokens, (pairs, labelled.labels), config, seed, checkpoint, group))
+            if config.interpolation < 1:
+                interpolate(encoder, load(start, self.spec.encoder, pool, self.spec.device), config.interpolation)
             fit = folder.parent / FIT
             scorer, good = group.once(partial(_refit, encoder, tokens, pairs, labelled, config, fit))
             if good:
@@ -117,6 +119,16 @@ class Trainer:
         options = [self.spec.encoder.digested(), self.spec.training.digested()]
         round_start = [self.spec.seed, number, start.digest if start and start.path else None]
         return input_digest([options, round_start], labelled.pairs, labelled.labels)
+
+
+def interpolate(encoder: TextEncoder, start: TextEncoder, share: float) -> None:
+    """Set an encoder's weights to (1 - share) * those of `start` + share * its own (Wortsman et al. 2022, section 3).
+
+    Weights that both have stay as they are, to the bit.
+    """
+    with torch.no_grad():
+        for trained, before in zip(encoder.network.parameters(), start.network.parameters(), strict=True):
+            trained.copy_(torch.lerp(before, trained, share))
 
 
 def _tokens(pool: Path, pairs: Pairs, symmetric: bool) -> tuple[Pairs, tuple[Tokens, Tokens]]:

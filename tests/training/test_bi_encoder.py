@@ -341,6 +341,32 @@ def test_a_training_can_start_from_the_weights_of_another_model(pool_folder, let
         list(trainer.train(known, 3, first, str(tmp_path / "third")))
 
 
+@pytest.mark.parametrize("frozen", [0, 1])
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_weights_lie_between_those_of_the_start_and_the_trained_ones(
+    pool_folder, letters, make_task, tmp_path, share, frozen
+):
+    known, config = labelled(make_task(False)), replace(FAST, worst_loss=9.0, frozen_layers=frozen)
+    two = replace(letters, encoder_layers=2)
+    spec = TrainerSpec(str(pool_folder), two, config, seed=0, symmetric=False)
+    *_, trained = Trainer(spec).train(known, 1, None, str(tmp_path / "trained"))
+    between = replace(spec, training=replace(config, interpolation=share))
+    *_, model = Trainer(between).train(known, 1, None, str(tmp_path / "between"))
+    assert isinstance(trained, Model)
+    assert isinstance(model, Model)
+    assert model.scorer is not None
+    start, end, found = Encoder.base(two), Encoder.saved(trained.path, two), Encoder.saved(model.path, two)
+    for before, after, now in zip(*(one.network.parameters() for one in (start, end, found)), strict=True):
+        torch.testing.assert_close(now, (1 - share) * before + share * after)
+        # Of a frozen layer, to the bit.
+        assert torch.equal(now, before) or not torch.equal(after, before)
+    # The scorer is fitted to the cosines of these weights.
+    assert (model.digest == trained.digest) == (share == 1)
+    assert (model.digest == start.digest()) == (share == 0)
+    _, cosines = read_cosines(tmp_path / FIT)
+    assert fit_scorer(cosines, known.labels, config)[0] == model.scorer
+
+
 def test_a_loss_above_the_worst_three_times_fails_with_the_cure(pool_folder, letters, make_task, tmp_path):
     config = replace(FAST, worst_loss=0.0, tries=3)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))

@@ -11,7 +11,7 @@ MOST_NEAR_PAIRS = 10_000_000
 # What auto stands for in a task of one set of texts (docs/matcher.md).
 OF_DENSE, PRESUMED = 400, 300
 # Options of TrainingConfig that are in digests only where they are not the default.
-LATE = ("frozen_layers", "head", "head_start")
+LATE = ("frozen_layers", "head", "head_start", "interpolation")
 INITIAL = 10.0, -50.0
 Sides = Literal["left", "both"]
 
@@ -161,6 +161,9 @@ class TrainingConfig:
     head_start: Annotated[Literal["fixed", "refit"], RARE] = "fixed"
     """Initial w and b. fixed: --training.initial-weight and --training.initial-bias. refit: fitted to up to 1,024 of
     the labelled pairs under the initial encoder."""
+    interpolation: Annotated[float, Between(0, 1), RARE] = 1.0
+    """Weights of each round's model: this share of the trained ones, and the rest of those that the training began from
+    (Wortsman et al. 2022, Robust fine-tuning of zero-shot models). 1: the trained ones alone (docs/recipes.md)."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for options of the head that the loss does not use, and for a word that is no choice."""
