@@ -1,7 +1,7 @@
 """How well rules guess what more labels bring, on curves of tasks that they were not fitted on: docs/more-labels.md."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -126,12 +126,15 @@ def _summary(cases: Sequence[Case]) -> dict[str, Any]:
     by_row: dict[tuple[str, int, int], list[list[float]]] = defaultdict(list)
     for one, row in zip(cases, rows, strict=True):
         by_row[one.task, one.labels, one.target].append(row)
-    rule = fit_rule(_powers(cases))
+    rule, tasks = fit_rule(_powers(cases)), sorted({one.task for one in cases})
+    # Each task counts alike, however many runs it has.
+    means = [np.mean([row for one, row in zip(cases, rows, strict=True) if one.task == task], axis=0) for task in tasks]
     return {
         "usual": rule.usual,
         "most": rule.most,
         "right": sum(int(row[-2]) for row in rows),
         "guesses": len(rows),
+        "mean of tasks": dict(zip(COLUMNS[4:], np.mean(means, axis=0).tolist(), strict=True)),
         "rows": [
             dict(zip(COLUMNS, (*key, len(some), *np.mean(some, axis=0).tolist()), strict=True))
             for key, some in sorted(by_row.items())
@@ -169,7 +172,11 @@ def format_guesses(results: dict[str, Any]) -> str:
         )
         rows = [[*COLUMNS]]
         for row in one["rows"]:
-            shares = [f"{100 * row[name]:.1f}" for name in COLUMNS[4:]]
-            rows.append([row["task"], *(f"{row[name]:,}" for name in COLUMNS[1:4]), *shares])
+            rows.append([row["task"], *(f"{row[name]:,}" for name in COLUMNS[1:4]), *_percent(row)])
+        rows.append(["mean of tasks", "", "", "", *_percent(one["mean of tasks"])])
         lines.append(format_columns(rows))
     return "\n".join(lines)
+
+
+def _percent(row: Mapping[str, float]) -> list[str]:
+    return [f"{100 * row[name]:.1f}" for name in COLUMNS[4:]]

@@ -19,12 +19,13 @@ def guess_of_run(run: StoragePath) -> Guess | None:
     split = main_split(config.evaluation.splits)
     if config.trains_encoder or split is None or not lines:
         return None
-    now, labels, left = (lines[-1].get(name) for name in ("average_precision", "labels", "unlabelled"))
+    line = lines[-1]
+    now, labels, left = line["average_precision"], line["labels"], line.get("unlabelled")
     if now is None or labels < FEWEST or left == 0:
         return None
     target = TARGET if labels < TARGET else 10 * labels
     # An earlier version did not write how many pairs have no label.
     target = target if left is None else min(target, labels + left)
-    without = lines[-1].get(UNTRAINED)
+    without = line.get(UNTRAINED)
     untrained = None if without is None else without["average_precision"]
     return guess_more_labels(labels, now, rule_of(split), target, untrained)

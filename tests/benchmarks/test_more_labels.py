@@ -48,9 +48,12 @@ def test_each_task_is_guessed_by_the_rule_of_the_other(runs):
     assert other["rule"], other["right"] == (pytest.approx(0.12), 1)
     assert (other["continuing"], other["mean gain"]) == pytest.approx((0.02, 0.045))
     assert (found["right"], found["guesses"]) == (1, 2)
+    assert found["mean of tasks"]["as now"] == pytest.approx((0.125 + 0.08) / 2)
     lines = format_guesses(results).splitlines()
     assert lines[0] == "dev, test: b usually 0.199, at most 0.602; right for 1 of 2 guesses on tasks left out"
     assert lines[2].split() == ["one", "100", "1,000", "1", "12.5", "4.5", "12.5", "7.5", "0.0", "9.0"]
+    # Widths of 0.09 and 0.3, and one of two is right.
+    assert lines[4].split()[-2:] == ["50.0", "19.5"]
 
 
 def test_what_has_nothing_to_guess_is_left_out(tmp_path, task, runs):
