@@ -11,10 +11,11 @@ import numpy as np
 
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
-from al_ray.metrics.more_labels import fit_rule, guess_more_labels, power_between
+from al_ray.metrics.more_labels import above_untrained, fit_rule, guess_more_labels, power_between
 from al_ray.runs.handover import precision_of
 from al_ray.runs.round_metrics import read_lines
 from al_ray.runs.run_state import bound_config, last_round
+from al_ray.runs.untrained_figures import read_untrained
 from al_ray.storage.files import read_json
 
 LABELLED, OTHER = "train", "dev, test"
@@ -26,7 +27,8 @@ ALMOST = 0.995
 class Case:
     """A stretch of a learning curve: what a rule sees, up to `labels` labels, and `then`, the AP of `target` labels.
 
-    seen: labels and average precision in [0, 1] of the rounds so far. texts: LABELLED or OTHER.
+    seen: labels and average precision in [0, 1] of the rounds so far. texts: LABELLED or OTHER. untrained: average
+    precision without labels, None if that is not known.
     """
 
     task: str
@@ -34,6 +36,7 @@ class Case:
     seen: tuple[tuple[int, float], ...]
     target: int
     then: float
+    untrained: float | None = None
 
     @property
     def labels(self) -> int:
@@ -96,6 +99,7 @@ class Guess:
             raise BadOption(f"--tasks names {len(self.tasks)} tasks for {len(self.runs)} of --runs; name one for each")
         for number, run in enumerate(self.runs):
             task = self.tasks[number] if self.tasks else Path(bound_config(run).task).name
+            untrained = {split: precision_of(one, run) for split, one in read_untrained(run).items()}
             for split, curve in curves_of(run).items():
                 texts, by_labels = LABELLED if split == "train" else OTHER, dict(curve)
                 for labels, target in product(self.labels, self.targets):
@@ -104,7 +108,7 @@ class Guess:
                     # A curve that has reached the top has no b.
                     if max(by_labels[labels], by_labels[target]) < ALMOST:
                         seen = tuple(point for point in curve if point[0] <= labels)
-                        yield Case(task, texts, seen, target, by_labels[target])
+                        yield Case(task, texts, seen, target, by_labels[target], untrained.get(split))
 
 
 COLUMNS = "task", "labels", "target", "guesses", "as now", "mean gain", "continuing", "rule", "right", "width"
@@ -143,16 +147,20 @@ def _summary(cases: Sequence[Case]) -> dict[str, Any]:
 
 
 def _powers(cases: Sequence[Case]) -> dict[str, list[float]]:
+    """Return b by task, of cases whose labels have brought something so far: the others are not guessed by it."""
     powers: dict[str, list[float]] = defaultdict(list)
     for one in cases:
-        powers[one.task].append(one.power)
+        if above_untrained(one.now, one.untrained):
+            powers[one.task].append(one.power)
+    if not powers:
+        raise BadOption("--runs has tasks whose labels brought nothing; give runs of more tasks")
     return powers
 
 
 def _errors(case: Case, others: Sequence[Case]) -> list[float]:
     """Return the errors of the rules, fitted on other tasks; whether the range was right; and its width."""
     rule = fit_rule(_powers(others))
-    guess = guess_more_labels(case.labels, case.now, rule, case.target)
+    guess = guess_more_labels(case.labels, case.now, rule, case.target, case.untrained)
     gains: dict[str, list[float]] = defaultdict(list)
     for one in [one for one in others if (one.labels, one.target) == (case.labels, case.target)] or others:
         gains[one.task].append(one.then - one.now)

@@ -4,7 +4,8 @@ What is missing to an average precision of 1 shrinks as a power of the number of
 
     1 - AP(target) = (1 - AP(labels)) * (target / labels) ** -b
 
-b is 0 at the low end, where more labels bring nothing, `usual` for the estimate and `most` at the high end. It is
+b is 0 at the low end, where more labels bring nothing, `usual` for the estimate and `most` at the high end. It is 0
+for the estimate, too, if the labels so far have brought no more than none: the encoder knows the texts better. It is
 larger for texts that have labels, because the matcher has learned some of their pairs themselves. The curves are of
 runs with a matcher, whose encoder is not trained.
 """
@@ -98,8 +99,14 @@ def guess_more_labels(
         target = TARGET if labels < TARGET else 10 * labels
     if not 1 <= labels <= target or not 0.0 <= now <= 1.0:
         raise ValueError(f"{labels} labels, {target} to guess for, average precision {now}")
-    estimate, high = (continued(labels, now, target, power) for power in (rule.usual, rule.most))
+    usual = rule.usual if above_untrained(now, untrained) else 0.0
+    estimate, high = (continued(labels, now, target, power) for power in (usual, rule.most))
     return Guess(labels, target, now, estimate, high, rule, untrained)
+
+
+def above_untrained(now: float, untrained: float | None) -> bool:
+    """Return whether labels have brought average precision above that without any, as far as that is known."""
+    return untrained is None or now > untrained
 
 
 def continued(labels: int, now: float, target: int, power: float) -> float:

@@ -56,6 +56,19 @@ def test_each_task_is_guessed_by_the_rule_of_the_other(runs):
     assert lines[4].split()[-2:] == ["50.0", "19.5"]
 
 
+def test_labels_that_brought_nothing_are_guessed_by_what_there_is(tmp_path, task, runs):
+    below = run_of(tmp_path / "below", task, "below", (0.4, 0.5, 0.55))
+    write_json(below / "untrained.json", {"encoder": "e", "evaluations": {"dev": evaluation(0.5, 0.0)}})
+    given = {"labels": (100,), "targets": (1000,)}
+    found = Guess(runs=(*runs, below), **given).results()["dev, test"]
+    # The rule was not fitted on it, and its guess is what there is.
+    assert (found["usual"], found["most"]) == pytest.approx(((0.30103 + 0.09691) / 2, 2 * 0.30103))
+    (row,) = [one for one in found["rows"] if one["task"] == "below"]
+    assert (row["rule"], row["right"], row["width"]) == pytest.approx((0.05, 1, 0.5 - 0.5 / 4))
+    with pytest.raises(BadOption, match="tasks whose labels brought nothing"):
+        Guess(runs=(runs[0], below), **given).results()
+
+
 def test_what_has_nothing_to_guess_is_left_out(tmp_path, task, runs):
     top = run_of(tmp_path / "top", task, "top", (1.0, 1.0, 1.0))
     stretches = {"labels": (10, 100, 1000, 7), "targets": (100, 1000)}

@@ -24,8 +24,15 @@ def test_what_is_missing_shrinks_as_a_power_of_labels():
     assert (guess.target, guess.low) == (1000, 0.8)
     assert (guess.estimate, guess.high) == pytest.approx((0.936754, 0.98), abs=1e-6)
     assert power_between(10, 0.8, 1000, 0.98) == pytest.approx(0.5)
-    # As many labels as there are bring nothing.
-    assert guess_more_labels(10, 0.8, RULE, 10).high == 0.8
+    # As many labels as there are bring nothing, though 1 - (1 - 0.1) is below 0.1 in floating point.
+    assert guess_more_labels(10, 0.1, RULE, 10).high == 0.1
+
+
+def test_labels_that_have_brought_nothing_are_expected_to_bring_nothing():
+    for untrained in (0.8, 0.9):
+        guess = guess_more_labels(10, 0.8, RULE, untrained=untrained)
+        assert (guess.estimate, guess.high) == (0.8, pytest.approx(0.98))
+    assert guess_more_labels(10, 0.8, RULE, untrained=0.79).estimate == guess_more_labels(10, 0.8, RULE).estimate
 
 
 def test_the_target_is_ten_times_what_there_is_beyond_the_usual_one():
