@@ -105,8 +105,9 @@ class Guess:
                 for labels, target in product(self.labels, self.targets):
                     if labels >= target or not {labels, target} <= set(by_labels):
                         continue
-                    # A curve that has reached the top has no b.
-                    if max(by_labels[labels], by_labels[target]) < ALMOST:
+                    # A curve that has reached the top, or has not left the bottom, has no b.
+                    ends = by_labels[labels], by_labels[target]
+                    if min(ends) > 0 and max(ends) < ALMOST:
                         seen = tuple(point for point in curve if point[0] <= labels)
                         yield Case(task, texts, seen, target, by_labels[target], untrained.get(split))
 

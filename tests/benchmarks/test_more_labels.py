@@ -27,9 +27,9 @@ def run_of(path, task, name, values, split="dev"):
 
 @pytest.fixture
 def runs(tmp_path, task):
-    """One task halves what is missing with every ten times the labels; the other leaves 0.8 of it."""
-    one = run_of(tmp_path / "one", task, "one", (0.5, 0.75, 0.875))
-    return one, run_of(tmp_path / "other", task, "other", (0.5, 0.6, 0.68))
+    """Odds are doubled by ten times the labels: 1, 2, 4; those of the other task grow by 1.25."""
+    one = run_of(tmp_path / "one", task, "one", (1 / 2, 2 / 3, 4 / 5))
+    return one, run_of(tmp_path / "other", task, "other", (1 / 2, 5 / 9, 25 / 41))
 
 
 def test_each_task_is_guessed_by_the_rule_of_the_other(runs):
@@ -38,22 +38,25 @@ def test_each_task_is_guessed_by_the_rule_of_the_other(runs):
     found = results["dev, test"]
     assert (found["usual"], found["most"]) == pytest.approx(((0.30103 + 0.09691) / 2, 2 * 0.30103))
     one, other = found["rows"]
-    # 0.25 is missing, and 0.2 by the rule of the other task, that is AP 0.8, at most 0.25 / 1.25**2 = 0.16: missed.
-    # The gain of the other is 0.08, and 0.75 goes on by 0.25 to 1.
+    # Odds of 2 become 2.5 by the rule of the other task, at most 2 * 1.25**2 = 3.125, and are 4: missed.
+    # The gain of the other is 25 / 41 - 5 / 9, and 2 / 3 goes on by 1 / 6.
     assert one == pytest.approx({
-        "task": "one", "labels": 100, "target": 1000, "guesses": 1, "as now": 0.125, "mean gain": 0.045,
-        "continuing": 0.125, "rule": 0.075, "right": 0, "width": 0.25 - 0.25 / 1.25**2,
+        "task": "one", "labels": 100, "target": 1000, "guesses": 1, "as now": 4 / 5 - 2 / 3,
+        "mean gain": 4 / 5 - (2 / 3 + 25 / 41 - 5 / 9), "continuing": 2 / 3 + 1 / 6 - 4 / 5,
+        "rule": 4 / 5 - 2.5 / 3.5, "right": 0, "width": 3.125 / 4.125 - 2 / 3,
     })  # fmt: skip
-    # Of 0.4, half is left by the rule, that is AP 0.8 where it is 0.68; at most 0.4 / 2**2 is left: in the range.
-    assert other["rule"], other["right"] == (pytest.approx(0.12), 1)
-    assert (other["continuing"], other["mean gain"]) == pytest.approx((0.02, 0.045))
+    # Odds of 1.25 become 2.5 by the rule, at most 5, and are 25 / 16: in the range.
+    assert (other["rule"], other["right"]) == (pytest.approx(2.5 / 3.5 - 25 / 41), 1)
+    assert (other["continuing"], other["mean gain"]) == pytest.approx(
+        (5 / 9 + 1 / 18 - 25 / 41, 5 / 9 + 4 / 5 - 2 / 3 - 25 / 41)
+    )
     assert (found["right"], found["guesses"]) == (1, 2)
-    assert found["mean of tasks"]["as now"] == pytest.approx((0.125 + 0.08) / 2)
+    assert found["mean of tasks"]["as now"] == pytest.approx((4 / 5 - 2 / 3 + 25 / 41 - 5 / 9) / 2)
     lines = format_guesses(results).splitlines()
     assert lines[0] == "dev, test: b usually 0.199, at most 0.602; right for 1 of 2 guesses on tasks left out"
-    assert lines[2].split() == ["one", "100", "1,000", "1", "12.5", "4.5", "12.5", "7.5", "0.0", "9.0"]
-    # Widths of 0.09 and 0.3, and one of two is right.
-    assert lines[4].split()[-2:] == ["50.0", "19.5"]
+    assert lines[2].split() == ["one", "100", "1,000", "1", "13.3", "7.9", "3.3", "8.6", "0.0", "9.1"]
+    # Widths of 0.091 and 5 / 6 - 5 / 9 = 0.278, and one of two is right.
+    assert lines[4].split()[-2:] == ["50.0", "18.4"]
 
 
 def test_labels_that_brought_nothing_are_guessed_by_what_there_is(tmp_path, task, runs):
@@ -64,15 +67,16 @@ def test_labels_that_brought_nothing_are_guessed_by_what_there_is(tmp_path, task
     # The rule was not fitted on it, and its guess is what there is.
     assert (found["usual"], found["most"]) == pytest.approx(((0.30103 + 0.09691) / 2, 2 * 0.30103))
     (row,) = [one for one in found["rows"] if one["task"] == "below"]
-    assert (row["rule"], row["right"], row["width"]) == pytest.approx((0.05, 1, 0.5 - 0.5 / 4))
+    assert (row["rule"], row["right"], row["width"]) == pytest.approx((0.05, 1, 4 / 5 - 1 / 2))
     with pytest.raises(BadOption, match="tasks whose labels brought nothing"):
         Guess(runs=(runs[0], below), **given).results()
 
 
 def test_what_has_nothing_to_guess_is_left_out(tmp_path, task, runs):
     top = run_of(tmp_path / "top", task, "top", (1.0, 1.0, 1.0))
+    bottom = run_of(tmp_path / "bottom", task, "bottom", (0.0, 0.0, 0.0))
     stretches = {"labels": (10, 100, 1000, 7), "targets": (100, 1000)}
-    rows = Guess(runs=(*runs, top), **stretches).results()["dev, test"]["rows"]
+    rows = Guess(runs=(*runs, top, bottom), **stretches).results()["dev, test"]["rows"]
     assert [(one["task"], one["labels"], one["target"]) for one in rows] == [
         (name, *stretch) for name in ("one", "other") for stretch in ((10, 100), (10, 1000), (100, 1000))
     ]
