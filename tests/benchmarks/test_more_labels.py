@@ -62,21 +62,20 @@ def test_each_task_is_guessed_by_the_rule_of_the_other(runs):
 def test_labels_that_brought_nothing_are_guessed_by_what_there_is(tmp_path, task, runs):
     below = run_of(tmp_path / "below", task, "below", (0.4, 0.5, 0.55))
     write_json(below / "untrained.json", {"encoder": "e", "evaluations": {"dev": evaluation(0.5, 0.0)}})
-    given = {"labels": (100,), "targets": (1000,)}
-    found = Guess(runs=(*runs, below), **given).results()["dev, test"]
+    found = Guess(runs=(*runs, below), labels=(100,), targets=(1000,)).results()["dev, test"]
     # The rule was not fitted on it, and its guess is what there is.
     assert (found["usual"], found["most"]) == pytest.approx(((0.30103 + 0.09691) / 2, 2 * 0.30103))
     (row,) = [one for one in found["rows"] if one["task"] == "below"]
     assert (row["rule"], row["right"], row["width"]) == pytest.approx((0.05, 1, 4 / 5 - 1 / 2))
     with pytest.raises(BadOption, match="tasks whose labels brought nothing"):
-        Guess(runs=(runs[0], below), **given).results()
+        Guess(runs=(runs[0], below), labels=(100,), targets=(1000,)).results()
 
 
 def test_what_has_nothing_to_guess_is_left_out(tmp_path, task, runs):
     top = run_of(tmp_path / "top", task, "top", (1.0, 1.0, 1.0))
     bottom = run_of(tmp_path / "bottom", task, "bottom", (0.0, 0.0, 0.0))
-    stretches = {"labels": (10, 100, 1000, 7), "targets": (100, 1000)}
-    rows = Guess(runs=(*runs, top, bottom), **stretches).results()["dev, test"]["rows"]
+    guess = Guess(runs=(*runs, top, bottom), labels=(10, 100, 1000, 7), targets=(100, 1000))
+    rows = guess.results()["dev, test"]["rows"]
     assert [(one["task"], one["labels"], one["target"]) for one in rows] == [
         (name, *stretch) for name in ("one", "other") for stretch in ((10, 100), (10, 1000), (100, 1000))
     ]
@@ -84,8 +83,12 @@ def test_what_has_nothing_to_guess_is_left_out(tmp_path, task, runs):
 
 def test_curves_of_one_task_are_refused(tmp_path, task, runs):
     train = run_of(tmp_path / "train", task, "other", (0.5, 0.6, 0.7), "train")
-    for given in ({"runs": runs, "tasks": ("one", "one")}, {"runs": (runs[0], train)}, {"runs": runs, "labels": (7,)}):
+    for guess in (
+        Guess(runs=runs, tasks=("one", "one"), labels=(10,)),
+        Guess(runs=(runs[0], train), labels=(10,)),
+        Guess(runs=runs, labels=(7,)),
+    ):
         with pytest.raises(BadOption, match="no curves of two tasks or more"):
-            Guess(**{"labels": (10,), **given}).results()
+            guess.results()
     with pytest.raises(BadOption, match="names 1 tasks for 2 of --runs"):
         Guess(runs=runs, tasks=("one",)).results()
