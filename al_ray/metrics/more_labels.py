@@ -111,8 +111,7 @@ def above_untrained(now: float, untrained: float | None) -> bool:
 
 def continued(labels: int, now: float, target: int, power: float) -> float:
     """Return the average precision, in [now, 1], that `target` labels bring if b is `power`, >= 0."""
-    # The maximum: rounding must not take the end of a range below its start.
-    return max(now, now / (now + (1.0 - now) * (target / labels) ** -power))
+    return now / (now + (1.0 - now) * (target / labels) ** -power)
 
 
 def power_between(labels: int, now: float, target: int, then: float) -> float:

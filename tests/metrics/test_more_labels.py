@@ -25,7 +25,7 @@ def test_the_odds_grow_as_a_power_of_labels():
     assert (guess.target, guess.low) == (1000, 0.8)
     assert (guess.estimate, guess.high) == pytest.approx((12.6491 / 13.6491, 40 / 41), abs=1e-6)
     assert power_between(10, 0.8, 1000, 40 / 41) == pytest.approx(0.5)
-    # As many labels as there are bring nothing, though a / (a + 1 - a) may be below a in floating point.
+    # As many labels as there are bring nothing, not even by rounding.
     for now in np.linspace(0, 1, 1001).tolist():
         assert guess_more_labels(10, now, RULE, 10).high == now
 
