@@ -1,11 +1,11 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Eleven have a
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Twelve have a
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
 `simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
 jobs.match wrote, `month` a model whose texts change, `serve` requests to jobs.serve, `records`
-what labels buy with a matcher, `scored-pairs` what another tool scored, and `handover` which models of runs rules would
-choose. `records-picture` draws README's picture.
+what labels buy with a matcher, `scored-pairs` what another tool scored, `handover` which models of runs rules would
+choose, and `guess` how well what more labels bring is guessed. `records-picture` draws README's picture.
 """
 
 import os
@@ -30,6 +30,7 @@ from benchmarks.match_quality import Matches, format_quality
 from benchmarks.memory import Memory
 from benchmarks.month import Month
 from benchmarks.month_report import format_weeks
+from benchmarks.more_labels import Guess, format_guesses
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.records.labels_bought import Records, format_records
 from benchmarks.records.picture import RecordsPicture
@@ -43,7 +44,7 @@ from benchmarks.timing import Figure
 KINDS = (
     Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
     | Serve | Annotate | Compare | Records
-    | RecordsPicture | ScoredPairs | Handover
+    | RecordsPicture | ScoredPairs | Handover | Guess
 )  # fmt: skip
 
 
@@ -82,9 +83,8 @@ def main() -> None:
     elif isinstance(benchmark, ScoredPairs):
         content = benchmark.results()
         text = format_scored(content)
-    elif isinstance(benchmark, Matches | Handover):
-        content = benchmark.results()
-        text = format_quality(content) if isinstance(benchmark, Matches) else format_handover(content)
+    elif isinstance(benchmark, Matches | Handover | Guess):
+        content, text = judged(benchmark)
     else:
         figures = benchmark.figures()
         # The medians by name.
@@ -92,6 +92,18 @@ def main() -> None:
     print(text)
     if benchmark.out is not None:
         write_json(benchmark.out, content)
+
+
+def judged(benchmark: Matches | Handover | Guess) -> tuple[Any, str]:
+    """Return the figures of what finished runs left on disk, and their tables."""
+    if isinstance(benchmark, Matches):
+        quality = benchmark.results()
+        return quality, format_quality(quality)
+    if isinstance(benchmark, Handover):
+        handover = benchmark.results()
+        return handover, format_handover(handover)
+    guesses = benchmark.results()
+    return guesses, format_guesses(guesses)
 
 
 def table(figures: list[Figure]) -> str:

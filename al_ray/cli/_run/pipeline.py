@@ -30,6 +30,7 @@ from al_ray.runs.candidate_figures import candidate_figures, main_figures
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.handover import choose_model
 from al_ray.runs.importance import Importance, read_importance
+from al_ray.runs.more_labels import guess_of_run
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.presumed_figures import presumed_lines
 from al_ray.runs.run_folder import RunFolder, bound_config, complete_rounds
@@ -76,6 +77,9 @@ def print_results(folder: RunFolder) -> None:
         without = compared_with_untrained(figures)
         if without is not None and not better_than_untrained(figures):
             print(without)
+    guess = guess_of_run(folder.path)
+    if guess is not None:
+        print(guess.words)
     choice = choose_model(folder.path) if folder.last else None
     if choice is not None and choice.round != choice.last:
         print(f"match, serve and export take {choice.words}")
