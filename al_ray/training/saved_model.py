@@ -194,7 +194,8 @@ def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str
         return trained, None
     try:
         weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
-        scorer = Scorer(weight, bias).ranking_as(trained)
+        # Of the score itself: p of a matcher is fitted as a score.
+        scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood, both_sides=trained.both_sides)
         return scorer, str(recalibration["source"])
     except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error

@@ -82,7 +82,7 @@ def test_code_and_own_modules_travel_and_nothing_else(tree, tmp_path):
     found = dict(packed(tree, tmp_path / "place"))
     assert set(found) == sources | set(OWN) | {"pyproject.toml", "cluster.yaml"}
     # Ray takes 100.
-    assert (tmp_path / "place" / "package.zip").stat().st_size < 3 * MIB
+    assert (tmp_path / "place" / "package.zip").stat().st_size < 4 * MIB
 
 
 def test_the_working_tree_itself_is_far_below_what_ray_takes(tmp_path):
