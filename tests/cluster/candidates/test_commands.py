@@ -269,7 +269,7 @@ def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, 
 
 
 def test_used_resources_are_not_compared_with_a_plan_of_an_encoder_without_files(run):
-    with pytest.raises(BadOption, match="random-bert has no files, where plans read the sizes of an encoder that stays"):
+    with pytest.raises(BadOption, match="random-bert has no files, where plans read the sizes"):
         plan_of_run(run.folder, ClusterConfig(), BUILT_IN["cpu"])
 
 
