@@ -112,7 +112,7 @@ def test_a_run_that_stopped_after_its_encoder_resumes_to_the_same_bits(asked, ma
     (path / "metrics.jsonl").write_text((made / "metrics.jsonl").read_text().splitlines(keepends=True)[0])
     weights = next((path / "round-002" / "encoder").glob("*.safetensors"))
     before = weights.stat().st_mtime_ns
-    run(asked, WHERE, path)
+    run(asked, ClusterConfig(shards=1, timeout=600), path)
     assert results(path) == results(made)
     assert weights.stat().st_mtime_ns == before, "the encoder is not trained again"
     for number in (1, 2, 3):
