@@ -25,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo    install, and watch active learning find rare pairs (2 to 3 minutes on 2 cores, no GPU needed)"
+	@echo "make demo    install, and watch active learning find rare pairs (2 to 4 minutes on 2 cores, no GPU needed)"
 	@echo "make test    install, and run what a change most probably breaks: format, lint, types, tests (FILES=4: so many files"
 	@echo "             of them at a time)"
 	@echo "make check   all that .ci/run runs: make docs test more faults"

@@ -1,7 +1,7 @@
 """Watch active learning find rare pairs: python -m jobs.demo
 
 Makes a small synthetic task, labels pairs of it by three strategies with one budget, trains the encoder or a matcher on
-the labels, and compares all over all pairs of dev: 2 to 3 minutes on 2 cores. It shows how al_ray works; the evidence
+the labels, and compares all over all pairs of dev: 2 to 4 minutes on 2 cores. It shows how al_ray works; the evidence
 is in docs/results.md. Rerun the same command to resume.
 """
 

@@ -61,10 +61,6 @@ class Scorer:
         """Whether the boundary lies among the scores, so that pairs may be on either side of it."""
         return -self.highest < self.boundary <= self.highest
 
-    def ranking_as(self, other: "Scorer") -> "Scorer":
-        """Return this w and b for the scores of another scorer."""
-        return replace(self, neighbourhood=other.neighbourhood, both_sides=other.both_sides, matcher=other.matcher)
-
     @property
     def name(self) -> str:
         """What the score is called where people read it; with a matcher that of a candidate is shown as its p."""

@@ -67,7 +67,7 @@ def _shares(forest: Forest, odds: float) -> tuple[Forest, int]:
 
 
 def _curve(first: Floats, y: npt.NDArray[np.int64], w: Floats) -> tuple[float, float]:
-    """Return slope and offset of the log-odds, of at least 0."""
+    """Return the slope, at least 0, and the offset of the log-odds of a match as a line of the first comparison."""
     from sklearn.linear_model import LogisticRegression
 
     with threadpool_limits(1, user_api="blas"):

@@ -92,16 +92,20 @@ def guess_more_labels(
     """Guess the average precision that `target` labels bring.
 
     labels: how many there are, >= 1. now, untrained: average precision in [0, 1] with these, and without any.
-    target: at least as many; None for TARGET, or ten times `labels` if there are as many as TARGET.
+    target: at least as many; None for `usual_target`.
     ValueError for other numbers.
     """
-    if target is None:
-        target = TARGET if labels < TARGET else 10 * labels
+    target = usual_target(labels) if target is None else target
     if not 1 <= labels <= target or not 0.0 <= now <= 1.0:
         raise ValueError(f"{labels} labels, {target} to guess for, average precision {now}")
     usual = rule.usual if above_untrained(now, untrained) else 0.0
     estimate, high = (continued(labels, now, target, power) for power in (usual, rule.most))
     return Guess(labels, target, now, estimate, high, rule, untrained)
+
+
+def usual_target(labels: int) -> int:
+    """Return how many labels are guessed for: TARGET, or ten times `labels` if there are as many as TARGET."""
+    return TARGET if labels < TARGET else 10 * labels
 
 
 def above_untrained(now: float, untrained: float | None) -> bool:

@@ -16,7 +16,7 @@ def test_the_demonstration_says_how_long_it_takes_and_compares_choices_and_learn
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(sys, "argv", ["al-ray demo", *LINE.split(), "--out", str(tmp_path / "made")])
     entry.job(demo.main)
-    assert caplog.messages[0] == ("4 runs on 200 questions: 2 to 3 minutes on 2 cores, without a GPU; rerun to resume")
+    assert caplog.messages[0] == ("4 runs on 200 questions: 2 to 4 minutes on 2 cores, without a GPU; rerun to resume")
     lines = capsys.readouterr().out.splitlines()
     start = next(number for number, line in enumerate(lines) if line.split()[:2] == ["strategy", "learner"])
     rows = [line.split() for line in lines[start + 1 : start + 6]]

@@ -1,6 +1,6 @@
 """From the options of a cutoff to the lowest score of a match."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging import getLogger
 from math import inf
 from typing import Any
@@ -165,7 +165,9 @@ def _boundary_of(model: MatchingModel) -> float:
     assert scorer is not None
     assert model.model.scorer is not None
     trained = model.model.scorer
-    if not scorer.ranking_as(trained).has_boundary:
+    # A calibrated w and b, for the scores of the trained one.
+    ranks = {name: getattr(trained, name) for name in ("neighbourhood", "both_sides", "matcher")}
+    if not replace(scorer, **ranks).has_boundary:
         why, cure = WHY.get(scorer.outcome, scorer.outcome), CURES.get(scorer.outcome, CURE)
         raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
     return scorer.boundary - model.lowest_p

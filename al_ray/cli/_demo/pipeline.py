@@ -18,7 +18,7 @@ from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.untrained_figures import untrained_line
 
 logger = logging.getLogger(__name__)
-MINUTES = "2 to 3 minutes on 2 cores, without a GPU"
+MINUTES = "2 to 4 minutes on 2 cores, without a GPU"
 # Half of the layers are trained, which takes less time: AP is 71.9, and 73.5 with all of them (docs/results.md).
 TRAINED = TrainingConfig(frozen_layers="half")
 

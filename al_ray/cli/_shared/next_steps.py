@@ -26,7 +26,7 @@ BELOW = ("tasks", "runs")
 UNREADABLE = (AlRayError, OSError, ValueError, KeyError, TypeError, AttributeError)
 """What a folder raises that is none of ours, or is broken: it is left out."""
 START = (
-    ("See how active learning finds rare pairs (2 to 3 minutes):", "python -m jobs.demo"),
+    ("See how active learning finds rare pairs (2 to 4 minutes):", "python -m jobs.demo"),
     ("Make a small task of generated questions:", "python -m jobs.prepare synthetic --texts 4000 --out tasks/small"),
     ("See how to make a task of your own tables:", "python -m jobs.prepare pairs --help"),
 )

@@ -225,7 +225,7 @@ class ShardedCandidates:
             steps, texts = np.sum(counts, axis=0), len(split.space.left)
             least = threshold_of(steps, texts)
             logger.info(
-                "dense texts: %s of %s, near many of which the cosine is %.3f or more, have up to %d candidates by it",
+                "dense texts: %s of %s, which have many others at a cosine of %.3f or more: up to %d candidates",
                 f"{reaching(steps, least):,}", f"{texts:,}", least, self._of_dense,
             )  # fmt: skip
             write_json(self._dense_file, {"least": least})
