@@ -17,7 +17,8 @@ class RoundRequest:
 
     split: the training pool. number: of the round, from 1. size: pairs to choose. budget: labels of all rounds
     together. once: the whole budget is labelled before the only training. last: no round follows.
-    labelled: (k,) sorted keys of all labelled pairs. matched: positives and negatives to draw, from --matched.
+    labelled: (k,) sorted keys of all labelled pairs, which `search` excludes. With ordered pairs (search.ordered_pairs)
+        (a, b) and (b, a) are two keys, also where the split is symmetric and its own space counts them once.
     model: of the previous round; None before the first training. untrained: loads the pre-trained encoder.
     rng(purpose, number): a named random generator; the same stream for the same seed.
     search(model, order, count, excluded): the `count` pairs of least cost that are not among the sorted keys

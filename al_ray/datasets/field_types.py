@@ -3,9 +3,10 @@
 The first of these rules that holds is the type of a field, by at most SAMPLED values of each side, empty ones apart:
 
 1. date: 9 of 10 values are dates (field_values.py).
-2. code: 9 of 10 values look like identifiers. These are digits, or digits and letters, in at most four parts without a
-   long word (pslx350h, 0-395-19395-8, sw1a 1aa, +61 2 9555 1234). If they are numbers alone they must be long (at least
-   5 digits without a decimal sign) or begin with 0, have nearly the same length, and mostly be distinct.
+2. code: 9 of 10 values look like identifiers. These are digits, or digits and letters, in at most four words of six
+   parts in all, none of them a long word (pslx350h, 0-395-19395-8, sw1a 1aa, +61 2 9555 1234). If they are numbers
+   alone they must be long (at least 5 digits without a decimal sign) or begin with 0, have nearly the same length, and
+   mostly be distinct.
 3. number: 9 of 10 values are numbers (field_values.py).
 4. category: there are few distinct values, each occurs 20 times on average, and they are short.
 5. name: the values are short: at most 40 characters and 5 words in 19 of 20.

@@ -70,7 +70,11 @@ def as_matcher_reads(task: Task, options: MatchOptions, model: MatchingModel) ->
     # Without a reference, shards take the types of a task folder as they are there.
     if matcher.reference is not None or not is_task(options):
         task = typed_as(task, sides)
-    if feature_names(task.left, task.right) != read_model(storage_path(matcher.path)).names:
+    trained_on = read_model(storage_path(matcher.path)).names
+    if feature_names(task.left, task.right) != trained_on:
+        if Sides.of(task.left, task.right) == sides:
+            # Of the same fields: says how the comparisons of this al_ray differ.
+            read_model(storage_path(matcher.path), feature_names(task.left, task.right))
         raise BadOption(
             f"the matcher of {model.path} compares other fields than these texts have: it was trained on "
             f"{_described(sides)}; give such, or train a run on a task with these fields"

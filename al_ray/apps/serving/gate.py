@@ -20,6 +20,7 @@ OPEN = ("/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json")
 WORK = ("/match", "/texts", "/table")
 """Paths whose requests wait for a replica."""
 OTHERS = ("/model", "/metrics")
+"""Paths that need the token and wait for no replica; a path in none of the three is counted as "other"."""
 RETRY_AFTER = "1"
 
 

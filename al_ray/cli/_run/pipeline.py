@@ -219,8 +219,9 @@ def comparison(line: dict[str, Any]) -> Iterator[str]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Format a row for each round; with the neighbourhood of its scores, or AP of the cosine alone, if a round has it.
+    """Format a row for each of these rounds, which are one or all of a run.
 
+    With the neighbourhood of its scores, or AP of the cosine alone, if a round has it.
     Before the first one stands what the encoder is worth without labels, if that was measured.
 
     AP is that of the model that ranks pairs: of the matcher, if the run has one. The encoder is not trained beside it,

@@ -1,14 +1,21 @@
 """Texts to match have the fields that a matcher compares: by name, or by place under the names that it knows."""
 
+import re
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from al_ray.apps.matching.texts import typed_as
+from al_ray.apps.matching.options import MatchOptions
+from al_ray.apps.matching.texts import as_matcher_reads, typed_as
+from al_ray.cluster.candidates.records import feature_names
 from al_ray.cluster.candidates.reference import Sides
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import Corpus, Fields, Task
+from al_ray.matcher.learner import LEARNERS
+from al_ray.matcher.model_file import write_model
 
 
 def task_of(names: tuple[str, ...], types: tuple[str, ...] = ()) -> Task:
@@ -50,3 +57,15 @@ def test_another_number_of_fields_is_refused_with_the_names():
 def test_texts_with_some_of_the_names_lack_the_others():
     with pytest.raises(BadOption, match=r"the texts have title, cost, born \(without price\); name"):
         typed_as(task_of(("title", "cost", "born")), SIDES)
+
+
+def test_a_matcher_of_the_same_fields_and_other_comparisons_is_refused_with_the_difference(tmp_path):
+    own = feature_names(TRAINED.left, TRAINED.right)
+    rows = np.eye(len(own), dtype=np.float32)
+    labels = (np.arange(len(own)) % 2).astype(np.uint8)
+    trees = LEARNERS["trees"].fit(rows, labels, np.ones(len(own)), ("equal telephones", *own[1:]), 0)
+    write_model(tmp_path / "matcher.safetensors", trees, "trees")
+    matcher = SimpleNamespace(reference=None, path=str(tmp_path / "matcher.safetensors"))
+    model: Any = SimpleNamespace(path="runs/r", task=TRAINED, model=SimpleNamespace(matcher=matcher))
+    with pytest.raises(BadFile, match=re.escape(f"it lacks '{own[0]}' and has 'equal telephones'")):
+        as_matcher_reads(TRAINED, MatchOptions(left=(tmp_path,)), model)

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving import gate
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api, require
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher
@@ -327,6 +328,7 @@ def test_state_and_figures(client, service):
 def test_the_description_of_the_interface_has_every_path_and_code(client):
     page = client.get("/openapi.json").json()
     assert set(page["paths"]) == {"/match", "/texts", "/table", "/health", "/ready", "/model", "/metrics"}
+    assert set(page["paths"]) <= {*gate.OPEN, *gate.WORK, *gate.OTHERS}, "a path is counted by its name"
     assert set(page["paths"]["/match"]["post"]["responses"]) >= {"200", "400", "401", "413", "429", "503"}
     assert set(page["paths"]["/texts"]["put"]["responses"]) >= {"200", "400", "401", "413", "429", "507"}
     assert page["components"]["securitySchemes"] == {"HTTPBearer": {"type": "http", "scheme": "bearer"}}
