@@ -253,7 +253,7 @@ def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(
     assert inside.model(2).digest == run.folder.model(2).digest
 
 
-def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, capsys):
+def test_what_needs_one_cosine_for_all_pairs_refuses(run, task, tmp_path, monkeypatch, capsys):
     has = "has a matcher"
     for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1)):
         with pytest.raises(BadOption, match=f"{has}.*load_model cannot use"):
@@ -262,7 +262,8 @@ def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, 
         run.with_neighbourhood(0.0)
     code, said = call(monkeypatch, capsys, mine, f"--task {task} --run {run.path} --out {tmp_path / 'mined'}")
     assert code == 2
-    assert f"--run {run.path} has a matcher, and its encoder is not trained" in said
+    assert f"--run {run.path} has a matcher, which ranks only the candidates of its run" in said
+    assert "give a run without a matcher" in said
     code, said = call(monkeypatch, capsys, plan, "--matcher auto")
     assert code == 2
     assert "give --matcher on or off" in said
