@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
+from al_ray.cluster.pool.sharded_strata import store_evaluation_set
 from al_ray.cluster.session import session
 from al_ray.cluster.workers import get_results
 from al_ray.core.config.bounds import Between, check_bounds
@@ -22,8 +23,8 @@ from al_ray.core.rng import generator
 from al_ray.core.vectors import Vectors
 from al_ray.datasets.synthetic import LEAST
 from al_ray.metrics.estimator import request_counts
-from al_ray.metrics.strata import EvaluationSet, make_evaluation_set
-from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.metrics.strata import make_evaluation_set
+from al_ray.runs.evaluation_sets import EvaluationSets, StoredSet
 from al_ray.search.faiss_index import sample_size, set_threads
 from benchmarks.memory import MB, resident
 from benchmarks.searching import multiply
@@ -31,7 +32,7 @@ from benchmarks.synthetic_vectors import SyntheticPool, synthetic_pool
 from benchmarks.timing import Figure, seconds
 
 logger = logging.getLogger(__name__)
-
+ESTIMATE = EvaluationConfig(mode="estimate")
 PEAK = Path("/proc/self/clear_refs")  # Writing 5 resets the peak of a process to its memory now.
 
 
@@ -81,11 +82,15 @@ def measure_sampled(options: Evaluate) -> Iterator[Figure]:
     """
     config = SearchConfig(index=options.index)
     with synthetic_pool(options.texts, options.width, config, options.threads, 0, matched=True) as synthetic:
-        model, evalset = synthetic.fresh(0), evaluation_set(options, synthetic)
-        run = RunConfig(task=synthetic.pool.task.name, evaluation=EvaluationConfig(mode="estimate"))
-        evaluator = PoolEvaluator(
-            synthetic.pool, synthetic.pool.task, run, EvaluationSets([]), {synthetic.split.name: evalset}
-        )
+        model, run = synthetic.fresh(0), RunConfig(task=synthetic.pool.task.name, evaluation=ESTIMATE)
+        with TemporaryDirectory() as folder:
+            stored = evaluation_set(options, synthetic, EvaluationSets([Path(folder)]))
+            evaluator = PoolEvaluator(
+                synthetic.pool, synthetic.pool.task, run, EvaluationSets([]), {synthetic.split.name: stored}
+            )
+            # The shards read the pairs now, once.
+            evaluator.make_sets([synthetic.split.name])
+            evalset = stored.read_for(synthetic.split)
         pairs = synthetic.split.space.pairs(np.sort(np.concatenate([one.keys for one in evalset.strata])))
         slice_ = pairs[:: max(1, len(pairs) // options.looped)]
         (shard,), ratios, peaks = synthetic.pool.shards, list[float](), list[float]()
@@ -103,12 +108,25 @@ def measure_sampled(options: Evaluate) -> Iterator[Figure]:
     yield Figure("scoring_mb", (max(peaks),), "at most 4,096")
 
 
-def evaluation_set(options: Evaluate, synthetic: SyntheticPool) -> EvaluationSet:
-    """Sample `pairs` pairs: near ones by an index of the same vectors, and random ones."""
+def evaluation_set(options: Evaluate, synthetic: SyntheticPool, sets: EvaluationSets) -> StoredSet:
+    """Sample `pairs` pairs, near ones by an index of the same vectors and random ones, and store them."""
     split = synthetic.split
     config = EvaluationConfig(near_neighbours=options.neighbours, random_pairs=1)
-    near = draw_evaluation_set(synthetic.search, synthetic.fresh(0), config).strata[0].keys
-    return make_evaluation_set(split, {"near": near}, None, max(0, options.pairs - len(near)), seed=0)
+
+    def stored(step: str) -> StoredSet:
+        found = sets.find(made_from(step))
+        assert found is not None
+        return found
+
+    def made_from(step: str) -> dict[str, str]:
+        return {"split": split.name, "step": step}
+
+    place = sets.new_place(made_from("near"))
+    store_evaluation_set(synthetic.search, synthetic.fresh(0), config, place, made_from("near"))
+    near = stored("near").read_for(split).strata[0].keys
+    every = make_evaluation_set(split, {"near": near}, None, max(0, options.pairs - len(near)), seed=0)
+    sets.write(every, made_from("all"))
+    return stored("all")
 
 
 def loop(vectors: Vectors, positives: Pairs, negatives: Pairs) -> float:

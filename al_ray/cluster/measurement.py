@@ -19,11 +19,11 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.task import Split, Task
 from al_ray.core.two_stage_score import ranking_logit
+from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.labelled_pairs import ScoredPairs
 from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_pairs
-from al_ray.metrics.strata import EvaluationSet
-from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.runs.evaluation_sets import EvaluationSets, StoredSet
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -55,7 +55,7 @@ def evaluate_rounds(
     A model whose scores are not those of its config is fitted to these first; nothing is written.
     """
     evaluations: list[Evaluation] = []
-    sets: Mapping[str, EvaluationSet] = {}
+    sets: Mapping[str, StoredSet] = {}
     first, _, _ = rounds[0]
     for config, folder, number in rounds:
         task = folder.task
@@ -69,7 +69,7 @@ def evaluate_rounds(
                 model, _, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight, both)
             evaluator = make_evaluator(first, folder, pool, sets)
             if len(rounds) > 1 and not sets and not first.evaluation.counts_all(task.split(split).space.total):
-                sets = {split: evaluator.evaluation_set(task.split(split))}
+                sets = {split: evaluator.stored_set(task.split(split))}
                 evaluator = make_evaluator(first, folder, pool, sets)
             evaluations.append(evaluator.evaluate(model, split, compared=len(rounds) > 1))
     return evaluations
@@ -84,13 +84,14 @@ def _ranks_as(scoring: ScoringConfig, scorer: Scorer) -> bool:
 
 def make_evaluation_sets(
     config: RunConfig, cluster: ClusterConfig, task: Task, splits: Iterable[str], watch: OnProgress
-) -> Iterator[EvaluationSet]:
-    """Make the evaluation sets of a task's splits that are missing, keep them in the task's folder, and yield all."""
+) -> Iterator[tuple[Split, tuple[StratumSummary, ...]]]:
+    """Make the evaluation sets of a task's splits that are missing, in the task's folder; yield the sizes of all."""
     folder = storage_path(config.task)
     with deploy_measured(config, cluster, task, folder / "evaluation", watch) as pool:
         evaluator = PoolEvaluator(pool, task, config, EvaluationSets([folder]))
         for split in splits:
-            yield evaluator.evaluation_set(task.measurable(split))
+            measured = task.measurable(split)
+            yield measured, evaluator.summaries(measured)
 
 
 def score_stated_pairs(

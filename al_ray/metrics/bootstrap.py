@@ -116,25 +116,28 @@ class _Hashed:
 
     def __init__(self, queries: int, seed: int) -> None:
         """Start an empty cache of queries below `queries`."""
-        self.seed = seed
-        self._known = np.zeros(min(queries, CACHED), dtype=np.bool_)
-        # The system provides a page of it when the first of its rows is written.
-        self._weights = np.empty((len(self._known), REPLICATES), dtype=np.uint8)
+        self.seed, self._count = seed, 0
+        # Where the weights of a query are, -1 before they are known: one after the other, as queries come. The system
+        # provides a page when the first of its rows is written, so a driver, which has few queries, needs few pages.
+        self._places = np.full(min(queries, CACHED), -1, dtype=np.int64)
+        self._weights = np.empty((len(self._places), REPLICATES), dtype=np.uint8)
 
     def of(self, queries: Rows) -> _Weights:
         """(n,) queries -> their weights, those of `poisson_weights`."""
-        if queries.max(initial=-1) < len(self._known):
-            return queries, self._cached(queries)
+        if queries.max(initial=-1) < len(self._places):
+            return self._cached(queries), self._weights
         unique, places = np.unique(queries, return_inverse=True)
-        first, others = np.split(unique, [np.searchsorted(unique, len(self._known))])
-        return places, np.concatenate([self._cached(first)[first], poisson_weights(others, self.seed)])
+        first, others = np.split(unique, [np.searchsorted(unique, len(self._places))])
+        return places, np.concatenate([self._weights[self._cached(first)], poisson_weights(others, self.seed)])
 
-    def _cached(self, queries: Rows) -> npt.NDArray[np.uint8]:
-        """Return the cache with the weights of these queries in it."""
-        fresh = np.unique(queries[~self._known[queries]])
-        self._weights[fresh] = poisson_weights(fresh, self.seed)
-        self._known[fresh] = True
-        return self._weights
+    def _cached(self, queries: Rows) -> Rows:
+        """Return the rows (n,) of the cache that have the weights of (n,) queries."""
+        fresh = np.unique(queries[self._places[queries] < 0])
+        stop = self._count + len(fresh)
+        self._weights[self._count : stop] = poisson_weights(fresh, self.seed)
+        self._places[fresh] = np.arange(self._count, stop)
+        self._count = stop
+        return self._places[queries]
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from al_ray.metrics.average_precision import (
 )
 
 REPLICATES = 1000
-CELLS = 2**20  # Maximum replicates x thresholds in memory: 8 MiB per array.
+CELLS = 2**18  # Maximum replicates x thresholds in memory: 2 MiB per array, of which there are about ten.
 FEW = 10  # Warn about an estimate that depends on fewer sampled pairs.
 MOST = 0.5  # Warn if a larger share of AP comes from thresholds that no sampled pair reaches.
 # Parameters of `_unseen`, chosen by simulation (SETTINGS of test_intervals.py).

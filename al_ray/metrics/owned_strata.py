@@ -1,15 +1,15 @@
 """The strata of an evaluation set where each pair is known to one owner: the same samples as metrics/strata.py draws.
 
 A shard owns the pairs whose right text it has. Owners return how many pairs they have in each stratum, a few hashes
-near the cut of a sample, the numbers of draws that they reject, and at the end their pairs of the sample. So no other
-keys travel.
+near the cut of a sample, and the numbers of draws that they reject. These decide the cut of each sample, by which every
+owner knows its own pairs of it; one of them merges those of all.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,6 +41,19 @@ class StrataRequest:
     seed: int
     width: int
     symmetric: bool
+
+
+@dataclass(frozen=True)
+class SampleCut:
+    """Decides the sample of a stratum: each owner returns its part of it by a call of `method` with `argument`.
+
+    population: negatives of the stratum. method: "least" or "drawn" of OwnedStrata.
+    """
+
+    stratum: str
+    population: int
+    method: Literal["least", "drawn"]
+    argument: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +91,10 @@ class OwnedStrata:
             below += int((hashes < np.uint64(low)).sum())
             window.append(hashes[(hashes >= np.uint64(low)) & (hashes <= np.uint64(high))])
         return below, np.concatenate(window)
+
+    def sample(self, cut: SampleCut) -> Keys:
+        """Return the keys of the sample of a stratum that are here."""
+        return self.least(cut.stratum, cut.argument) if cut.method == "least" else self.drawn(cut.argument or 0)
 
     def least(self, stratum: str, below: int | None) -> Keys:
         """Return the keys of a stratum whose hash is below a limit; all with None."""
@@ -132,28 +149,39 @@ def _without(keys: Keys, few: Keys) -> Keys:
     return np.delete(keys, at) if len(at) else keys
 
 
-def sample_by_owners(
+def cut_samples(
     split: Split, edges: Sequence[float], sizes: Sequence[Ints], most: int | None, random_pairs: int, ask: AskOwners
-) -> EvaluationSet:
-    """Return the evaluation set that make_evaluation_set makes of all owners' near pairs.
+) -> list[SampleCut]:
+    """Return the cuts of the samples that make_evaluation_set takes of all owners' near pairs, in its order of strata.
 
     sizes: of each owner (OwnedStrata.sizes). most, random_pairs: as in make_evaluation_set.
     """
     *populations, taken = np.sum(sizes, axis=0).tolist()
-    strata, total = list[Stratum](), split.space.total
-    for name, population in zip(split_by_cosine(NO_KEYS, np.empty(0), edges), populations, strict=True):
-        sample = _least(ask, name, population if most is None else most, population)
-        strata.append(Stratum(name, sample, population))
+    names, total = split_by_cosine(NO_KEYS, np.empty(0), edges), split.space.total
+    cuts = [
+        _cut_of_least(ask, name, population if most is None else most, population)
+        for name, population in zip(names, populations, strict=True)
+    ]
     others = total - taken
     count = min(random_pairs, others)
-    dense = is_dense(count, taken, total)
-    sample = _least(ask, RANDOM, count, others) if dense else _drawn(ask, count, others, total)
-    strata.append(Stratum(RANDOM, sample, others))
-    return EvaluationSet(split.name, tuple(strata), split.positive_keys, total)
+    if is_dense(count, taken, total):
+        return [*cuts, _cut_of_least(ask, RANDOM, count, others)]
+    return [*cuts, SampleCut(RANDOM, others, "drawn", _draws(ask, count, others, total))]
 
 
-def _least(ask: AskOwners, stratum: str, count: int, population: int) -> Keys:
-    """Return the `count` keys of least hash of a stratum, sorted; all if there are no more (thin)."""
+def merge_samples(
+    split: str, positives: Keys, total: int, cuts: Sequence[SampleCut], ask: Callable[[SampleCut], list[Keys]]
+) -> EvaluationSet:
+    """Merge the owners' parts of all samples. ask: cut -> the keys of its sample that each owner has.
+
+    positives: (p,) sorted keys of the split. total: pairs of the split. BadFile if the strata do not partition them.
+    """
+    strata = [Stratum(cut.stratum, _merged(ask(cut)), cut.population) for cut in cuts]
+    return EvaluationSet(split, tuple(strata), positives, total)
+
+
+def _cut_of_least(ask: AskOwners, stratum: str, count: int, population: int) -> SampleCut:
+    """Return the cut of the `count` keys of least hash of a stratum; all if there are no more (thin)."""
     below, spread = None, ceil(6 * sqrt(count + 1))
     while count < population and below is None:
         # Hashes are uniform: 2^64 count / population is six standard deviations or less from the cut, almost surely.
@@ -165,15 +193,15 @@ def _least(ask: AskOwners, stratum: str, count: int, population: int) -> Keys:
         if 0 <= place < len(inside):
             below = int(inside[place])
         spread *= 4
-    return _merged(ask("least", stratum, below))
+    return SampleCut(stratum, population, "least", below)
 
 
-def _drawn(ask: AskOwners, count: int, free: int, total: int) -> Keys:
-    """Return the keys of the first `count` accepted draws, sorted (sample_pairs)."""
+def _draws(ask: AskOwners, count: int, free: int, total: int) -> int:
+    """Return how many draws have the first `count` accepted ones (sample_pairs)."""
     draws = likely_draws(count, free, total)
     while (needed := draws_needed(count, np.sort(np.concatenate(ask("rejected", draws))))) > draws:
         draws *= 2
-    return _merged(ask("drawn", needed))
+    return needed
 
 
 def _merged(parts: list[Keys]) -> Keys:

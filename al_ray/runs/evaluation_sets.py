@@ -5,12 +5,14 @@ evaluation/SPLIT-KEY/set.json          what it was made from, and its strata (se
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
+from al_ray.core.pairs import Keys
 from al_ray.core.task import Split
 from al_ray.metrics.strata import EvaluationSet, Stratum
 from al_ray.storage.files import check_fields, file_in, make_table, read_parquet
@@ -21,6 +23,29 @@ KEYS = pa.schema([("key", pa.int64())])
 CURE = "remove its folder: the set is then drawn again, as it was"
 
 
+@dataclass(frozen=True)
+class StoredSet:
+    """An evaluation set on disk.
+
+    place: its folder. strata: what its set.json has of each stratum; at least one.
+    """
+
+    place: StoragePath
+    strata: tuple[Any, ...]
+
+    def read(self, split: str, positives: Keys, total: int) -> EvaluationSet:
+        """Read the set of a split with these sorted positives (p,) and `total` pairs; BadFile for a damaged one."""
+        strata = [_stratum(self.place, one) for one in self.strata]
+        try:
+            return EvaluationSet(split, tuple(strata), positives, total)
+        except BadFile as error:
+            raise BadFile(f"{self.place}: {error} ({CURE})") from error
+
+    def read_for(self, split: Split) -> EvaluationSet:
+        """Read the set of a split."""
+        return self.read(split.name, split.positive_keys, split.space.total)
+
+
 class EvaluationSets:
     """Folders that may hold evaluation sets; new ones go into the last."""
 
@@ -28,28 +53,41 @@ class EvaluationSets:
         """Look into these folders in order: that of a task first, then that of a run."""
         self.folders = [folder / "evaluation" for folder in folders]
 
-    def read(self, split: Split, made_from: Mapping[str, Any]) -> EvaluationSet | None:
-        """Return the set made from these values; None when there is none. BadFile for one that is damaged."""
+    def find(self, made_from: Mapping[str, Any]) -> StoredSet | None:
+        """Return the set made from these values, without its pairs; None when there is none."""
         for folder in self.folders:
             place = folder / _name(made_from)
             about = read_about(place, made_from, {"strata": list})
             if about is not None:
-                strata = [_stratum(place, one) for one in about["strata"]]
-                try:
-                    return EvaluationSet(split.name, tuple(strata), split.positive_keys, split.space.total)
-                except BadFile as error:
-                    raise BadFile(f"{place}: {error} ({CURE})") from error
+                if not about["strata"]:
+                    raise BadFile(f"{place / ABOUT} has no stratum; {CURE}")
+                return StoredSet(place, tuple(about["strata"]))
         return None
+
+    def read(self, split: Split, made_from: Mapping[str, Any]) -> EvaluationSet | None:
+        """Return the set made from these values; None when there is none. BadFile for one that is damaged."""
+        stored = self.find(made_from)
+        return None if stored is None else stored.read_for(split)
+
+    def new_place(self, made_from: Mapping[str, Any]) -> StoragePath:
+        """Return the folder of a new set that is made from these values."""
+        return self.folders[-1] / _name(made_from)
 
     def write(self, evalset: EvaluationSet, made_from: Mapping[str, Any]) -> StoragePath:
         """Write a set and return its folder."""
-        place, strata, tables = self.folders[-1] / _name(made_from), [], dict[str, pa.Table]()
-        for number, stratum in enumerate(evalset.strata):
-            file = f"{number}-{stratum.name.replace(' ', '-')}.parquet"
-            tables[file] = make_table(KEYS, (np.asarray(stratum.keys),))
-            strata.append({"name": stratum.name, "file": file, "population": stratum.population, "size": stratum.size})
-        write_tables(place, made_from, tables, {"strata": strata})
+        place = self.new_place(made_from)
+        write_set(place, evalset, made_from)
         return place
+
+
+def write_set(place: StoragePath, evalset: EvaluationSet, made_from: Mapping[str, Any]) -> None:
+    """Write a set into its folder (EvaluationSets.new_place)."""
+    strata, tables = [], dict[str, pa.Table]()
+    for number, stratum in enumerate(evalset.strata):
+        file = f"{number}-{stratum.name.replace(' ', '-')}.parquet"
+        tables[file] = make_table(KEYS, (np.asarray(stratum.keys),))
+        strata.append({"name": stratum.name, "file": file, "population": stratum.population, "size": stratum.size})
+    write_tables(place, made_from, tables, {"strata": strata})
 
 
 def _stratum(place: StoragePath, about: Any) -> Stratum:

@@ -1,6 +1,6 @@
 """The ledger of a run: which pairs were chosen, which labels they got, when and from whom. No file is ever changed.
 
-round-NNN/batch.parquet            the pairs chosen: left, right (rows), left_id, right_id, cosine, source
+round-NNN/batch.parquet            the pairs chosen: left, right (rows), left_id, right_id, score, source
 round-NNN/answers-KKKKK.parquet    answers of one call of the oracle: row (of the batch), answer, by, confidence, cost
 round-NNN/labels.parquet           left, right, label (null: unsure), round, source: the whole round, uncorrected; of a
                                    closed round the pairs that had an answer
@@ -23,13 +23,13 @@ from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.runs.ledger_files import (
     ANSWERS,
-    BATCH,
     CLOSED,
     CORRECTIONS,
     LABELS,
     batch_table,
     piece_name,
     pieces_of,
+    read_batch,
     read_table,
     refuse,
     refuse_other_task,
@@ -76,7 +76,7 @@ class Ledger:
         if stamp is None:
             return None
         if number not in self._batches or self._batches[number][0] != stamp:
-            self._batches[number] = stamp, self._batch(path, read_table(path, BATCH))
+            self._batches[number] = stamp, self._batch(path, read_batch(path))
         return self._batches[number][1]
 
     def add_batch(self, number: int, batch: Batch) -> None:
@@ -265,7 +265,7 @@ class Ledger:
             refuse(path, "holds other ids than the task has")
         if len(sources) > 1 or len(np.unique(pairs, axis=0)) < len(pairs):
             refuse(path, "has a pair twice, or pairs of two sources")
-        cosines = np.array(table["cosine"].to_numpy())
+        cosines = np.array(table["score"].to_numpy())
         for array in (pairs, cosines):
             array.flags.writeable = False
         return Batch(pairs, cosines, str(sources[0]) if sources else "")

@@ -18,9 +18,11 @@ TASK = "task_digest"
 BATCH = pa.schema(
     [
         *(("left", pa.int64()), ("right", pa.int64()), ("left_id", pa.string()), ("right_id", pa.string())),
-        *(("cosine", pa.float64()), ("source", pa.string())),
+        *(("score", pa.float64()), ("source", pa.string())),
     ]
 )
+# Earlier versions called the score a cosine, also where it was none.
+RENAMED = {"cosine": "score"}
 LABELS = pa.schema(
     [("left", pa.int64()), ("right", pa.int64()), ("label", pa.uint8()), ("round", pa.int32()), ("source", pa.string())]
 )
@@ -77,12 +79,17 @@ def open_pairs(folder: StoragePath) -> int:
                 answered.discard(row)
             elif word != WORDS[OPEN]:
                 answered.add(row)
-    return len(read_table(folder / "batch.parquet", BATCH)) - len(answered)
+    return len(read_batch(folder / "batch.parquet")) - len(answered)
 
 
 def read_table(path: StoragePath, schema: pa.Schema, lacking: str = "") -> pa.Table:
     """Read a table; BadFile for a null, except in the column `lacking`."""
     return read_parquet(path, schema, lacking=[lacking])
+
+
+def read_batch(path: StoragePath) -> pa.Table:
+    """Read a batch; BadFile for a null, or for other columns."""
+    return read_parquet(path, BATCH, renamed=RENAMED)
 
 
 def refuse(path: StoragePath, fault: str) -> NoReturn:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -241,16 +242,22 @@ def read_parquet(
     columns: list[str] | None = None,
     cure: str = "restore it",
     lacking: Sequence[str] = (),
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> pa.Table:
     """Read a table, or some of its columns; BadFile if it is missing or damaged, or differs from `schema`.
 
-    lacking: the columns of the schema that may have empty cells.
+    lacking: the columns of the schema that may have empty cells. renamed: what columns of earlier versions are called
+    now, by their names then.
     """
     try:
         with path.open("rb") as file:
             parquet = BoundedParquet(file)
-            _refuse_other_columns(path, parquet.schema, schema, cure)
+            _refuse_other_columns(path, _renamed(parquet.schema, renamed), schema, cure)
             table = parquet.read(columns)
+            # pyarrow drops the metadata of the table.
+            table = table.rename_columns(_renamed(table.schema, renamed).names).replace_schema_metadata(
+                table.schema.metadata
+            )
         # Finds texts that are not UTF-8, among others.
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
@@ -259,6 +266,10 @@ def read_parquet(
         if table[name].null_count and name not in lacking:
             raise BadFile(f"{path} has empty cells in column {name!r}; {cure}")
     return table
+
+
+def _renamed(there: pa.Schema, renamed: Mapping[str, str]) -> pa.Schema:
+    return pa.schema([column.with_name(renamed.get(column.name, column.name)) for column in there])
 
 
 def _refuse_other_columns(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, cure: str) -> None:

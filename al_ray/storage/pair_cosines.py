@@ -1,7 +1,8 @@
 """Cosines of pairs under one model, and their scores.
 
-round-NNN/fit.parquet has the cosines of the labelled pairs under the model of the round, and round-NNN/scores.parquet
-the scores to which its scorer was fitted, if they are not the cosines.
+round-NNN/fit.parquet has the cosines of the labelled pairs under the model of the round, or under the encoder of its
+matcher; and round-NNN/scores.parquet the scores to which its scorer was fitted, or those of the matcher, if they are
+not the cosines. Earlier versions wrote no cosines for a matcher.
 """
 
 import numpy as np

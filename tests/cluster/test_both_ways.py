@@ -28,6 +28,7 @@ from al_ray.core.config.sections import (
 from al_ray.core.progress import no_progress
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.files import read_parquet
 from tests.cluster.outcomes import timeless
 
 CPUS = ClusterConfig(timeout=600)
@@ -156,8 +157,11 @@ def test_evaluation_sets_are_the_same(both, unchanged, make_task, tmp_path):
     def work(place: Path) -> Any:
         write_task(read_task(tmp_path / "task"), place / "task", {})
         config = config_of(place / "task", evaluation=SAMPLED)
-        sets = make_evaluation_sets(config, CPUS, read_task(place / "task"), ["train", "dev"], no_progress)
-        return [[stratum.keys.tolist() for stratum in one.strata] for one in sets]
+        task = read_task(place / "task")
+        made = list(make_evaluation_sets(config, CPUS, task, ["train", "dev"], no_progress))
+        files = sorted((place / "task" / "evaluation").glob("*/*.parquet"))
+        sizes = [(split.name, summary.name, summary.size) for split, strata in made for summary in strata]
+        return sizes, [read_parquet(file)["key"].to_pylist() for file in files]
 
     on_ray, here = both(work)
     assert unchanged() > 10

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,15 +21,16 @@ from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.cli import run as run_job
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import job
+from al_ray.cluster.pool import sharded_evaluator
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
-from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
+from al_ray.cluster.pool.sharded_strata import load_strata
 from al_ray.cluster.services import RayRunServices, TrainerActor, deploy_pool, deploy_services
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import State
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.scorer import Scorer
@@ -42,6 +42,7 @@ from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.error_examples import read_examples
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import opened
+from tests.cluster.drawn_sets import drawn_set
 from tests.cluster.outcomes import figures
 
 CPUS = ClusterConfig(timeout=600)
@@ -310,7 +311,7 @@ def every_cosine(pool: ShardedPool, task: Task) -> tuple[np.ndarray, np.ndarray]
 
 
 @pytest.mark.parametrize("order", [HIGHEST, Order(0.8)])
-def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_sided, order):
+def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_sided, tmp_path, order):
     pool, task = two_sided.pool, two_sided.pool.task
     split, (keys, cosines) = task.split("dev"), every_cosine(pool, task)
     known = np.sort(split.positive_keys)[::2]
@@ -324,7 +325,7 @@ def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_side
     assert found.keys.tolist() == keys[wanted].tolist()
     assert found.cosines.tolist() == cosines[wanted].tolist()
     assert len(PoolSearch(pool, split).least(pool.untrained(), order, 0, NO_KEYS)) == 0
-    near = draw_evaluation_set(PoolSearch(pool, split), pool.untrained(), EvaluationConfig(near_neighbours=5))
+    near = drawn_set(PoolSearch(pool, split), pool.untrained(), EvaluationConfig(near_neighbours=5), tmp_path)
     assert near.strata[0].keys.tolist() == np.setdiff1d(keys[sorted(candidates)], split.positive_keys).tolist()
 
 
@@ -344,22 +345,29 @@ def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_pa
         assert measured.calibration_error == pytest.approx(summed.error, rel=1e-4)
 
 
-def test_the_driver_keeps_no_copy_of_the_sampled_pairs(two_sided, tmp_path, monkeypatch):
-    """Ray has them; with the default options they are 160 MB."""
-    pool, task, read = two_sided.pool, two_sided.pool.task, PoolEvaluator.evaluation_set
-    model, sets = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0)), []
+def test_sampled_pairs_are_read_once_by_the_shards_and_a_kept_set_is_taken(two_sided, tmp_path, monkeypatch):
+    pool, task = two_sided.pool, two_sided.pool.task
+    model, loaded = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0)), []
 
-    def seen(evaluator, split):
-        found = read(evaluator, split)
-        sets.append(weakref.ref(found))
-        return found
+    def load(pool, stored, split):
+        loaded.append(stored.place)
+        return load_strata(pool, stored, split)
 
-    monkeypatch.setattr(PoolEvaluator, "evaluation_set", seen)
+    monkeypatch.setattr(sharded_evaluator, "load_strata", load)
     asked = config(tmp_path, evaluation=EvaluationConfig(mode="estimate", near_neighbours=3, random_pairs=100))
     evaluator = PoolEvaluator(pool, task, asked, EvaluationSets([tmp_path]))
     first, second = (evaluator.evaluate(model, "dev") for _ in range(2))
     assert first.average_precision.value == second.average_precision.value
-    assert [evalset() for evalset in sets] == [None]
+    again = PoolEvaluator(pool, task, asked, EvaluationSets([tmp_path / "empty", tmp_path]))
+    monkeypatch.setattr(sharded_evaluator, "store_evaluation_set", None)
+    assert again.evaluate(model, "dev").average_precision == first.average_precision
+    (place,) = (tmp_path / "evaluation").iterdir()
+    assert loaded == [place, place]
+    # 20 x 20 pairs less those of the near stratum and the positives; 100 of them are drawn.
+    assert [stratum.size for stratum in again.summaries(task.split("dev"))][1:] == [100]
+    (place / "1-random.parquet").write_bytes((place / "0-near.parquet").read_bytes())
+    with pytest.raises(BadFile, match=r"near and random share pairs.*remove its folder"):
+        PoolEvaluator(pool, task, asked, EvaluationSets([tmp_path])).make_sets(["dev"])
 
 
 @pytest.mark.slow

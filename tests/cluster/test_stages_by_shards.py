@@ -6,20 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import pytest
 
-from al_ray.cluster.pool import sharded_cells, sharded_pool
+from al_ray.cluster.pool import sharded_cells, sharded_pool, sharded_strata
 from al_ray.cluster.pool.ring import GROUPS, WORDS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_cells import learn_cells
-from al_ray.cluster.pool.sharded_pool import ShardedPool, store_strata
+from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
-from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
+from al_ray.cluster.pool.sharded_strata import load_strata
 from al_ray.cluster.token_store import parts_of
-from al_ray.cluster.workers import deploy, get_results, stream_results
+from al_ray.cluster.workers import deploy, get_results, put, stream_results
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
@@ -36,16 +37,17 @@ from al_ray.metrics.strata import make_evaluation_set
 from al_ray.search.kmeans import ITERATIONS, first_rows, next_centroids, sum_by_cell
 from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
+from tests.cluster.drawn_sets import stored_set
 from tests.ways import HERE, ON_RAY
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
 STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)
 CELLS = 16
 BANDS = replace(STRATA, bands=(0.95,))
-# Calls to each shard: all find near pairs, and own them; of each stratum hashes or rejected draws, and its keys.
+# Calls to each shard: all find near pairs, and own them; of each stratum hashes or rejected draws; and all merge.
 CALLS = {
-    "strata": {"find_near": 1, "own_near": 1, "ask_strata": 4, "drop_strata": 1},
-    "bands": {"find_near": 1, "own_near": 1, "ask_strata": 6, "drop_strata": 1},
+    "strata": {"find_near": 1, "own_near": 1, "ask_strata": 2, "store_strata": 1, "drop_strata": 1},
+    "bands": {"find_near": 1, "own_near": 1, "ask_strata": 3, "store_strata": 1, "drop_strata": 1},
 }
 
 
@@ -123,28 +125,34 @@ def pool_of(
         yield pool, counted
 
 
-def stages(pool: ShardedPool) -> dict[str, Any]:
+def stages(pool: ShardedPool, folder: Path) -> dict[str, Any]:
     """Searches, and an evaluation at as many positives and sampled pairs whatever the number of texts."""
     split = pool.task.split("train")
     positives = split.positives[:: len(split.positives) // 400][:400]
     scores = pool.scores(MODEL, split, positives)
     request = request_counts(split, scores)
     drawn = make_evaluation_set(split, {}, None, 1000, 0)
+    shared = [StoredStratum(stratum.summary, put(stratum.keys)) for stratum in drawn.strata]
     searches = {kind: PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in ("exact", "knn")}
     found = {kind: search.least(MODEL, HIGHEST, 300, NO_KEYS) for kind, search in searches.items()}
     assert all(len(candidates) == 300 for candidates in found.values())
 
     def sampled(config: EvaluationConfig) -> int:
-        return sum(int(one.keys.sum()) for one in draw_evaluation_set(searches["knn"], MODEL, config).strata)
+        stored = stored_set(searches["knn"], MODEL, config, Path(mkdtemp(dir=folder)))
+        sizes = [stratum.summary.size for stratum in load_strata(pool, stored, split)]
+        strata = stored.read_for(split).strata
+        assert sizes == [len(one.keys) for one in strata]
+        return sum(int(one.keys.sum()) for one in strata)
 
     return {
         "strata": lambda: sampled(STRATA),
+        "larger": lambda: sampled(replace(STRATA, near_pairs=1200, random_pairs=10_000)),
         # Of more texts the nearest are nearer; each band has more pairs than are sampled.
         "bands": lambda: sampled(replace(STRATA, bands=(1 - 50 / len(pool.task.left),))),
         "exact": lambda: searches["exact"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "knn": lambda: searches["knn"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "score": lambda: pool.scores(MODEL, split, positives).sum(),
-        "sample": lambda: pool.count_sampled_negatives(MODEL, split, store_strata(drawn.strata), request)[0].above[-1],
+        "sample": lambda: pool.count_sampled_negatives(MODEL, split, shared, request)[0].above[-1],
         "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
         "cells": lambda: learn_cells(pool.shards, MODEL, pool.parts["train", "right"], split.space.right, CELLS).sum(),
     }
@@ -160,7 +168,7 @@ class Traffic:
     result: float
 
 
-def traffic(texts: int, shards: int) -> dict[str, Traffic]:
+def traffic(texts: int, shards: int, folder: Path) -> dict[str, Traffic]:
     """The traffic of each stage."""
     measured, values = {}, list[Any]()
 
@@ -171,13 +179,14 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
 
     def noted_results(refs: Any) -> Any:
         found = get_results(refs)
-        values.extend(found)
+        values.extend(found if isinstance(refs, list) else [found])
         return found
 
     with pool_of(task_of(texts), shards) as (pool, handles), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharded_pool, "stream_results", noted)
-        patch.setattr(sharded_cells, "get_results", noted_results)
-        for name, stage in stages(pool).items():
+        for module in (sharded_cells, sharded_strata):
+            patch.setattr(module, "get_results", noted_results)
+        for name, stage in stages(pool, folder).items():
             values.clear()
             for handle in handles:
                 handle.calls.clear()
@@ -189,24 +198,26 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
 
 
 @pytest.fixture(scope="module", params=[HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
-def measured(request) -> dict[tuple[int, int], dict[str, Traffic]]:
+def measured(request, tmp_path_factory) -> dict[tuple[int, int], dict[str, Traffic]]:
     if request.param == ON_RAY:
         request.getfixturevalue("local_ray")
-    return {(texts, shards): traffic(texts, shards) for texts in (1000, 4000) for shards in (2, 4)}
+    folder = tmp_path_factory.mktemp("sets")
+    return {(texts, shards): traffic(texts, shards, folder) for texts in (1000, 4000) for shards in (2, 4)}
 
 
-@pytest.mark.parametrize("stage", ["strata", "bands"])
-def test_an_evaluation_set_is_made_by_calls_and_bytes_that_do_not_grow_with_texts(measured, stage):
+@pytest.mark.parametrize("stage", ["strata", "larger", "bands"])
+def test_an_evaluation_set_is_made_by_calls_and_bytes_that_do_not_grow_with_texts_or_samples(measured, stage):
     for shards in (2, 4):
         few, many = (measured[texts, shards][stage] for texts in (1000, 4000))
-        # One shard is asked whether the index must be trained.
-        wanted = {"sample_size": 1, **{name: shards * count for name, count in CALLS[stage].items()}}
+        # One shard is asked whether the index must be trained, and one to read the set.
+        every = CALLS["bands" if stage == "bands" else "strata"]
+        wanted = {"sample_size": 1, **{name: shards * count for name, count in every.items()}, "read_strata": 1}
         assert few.calls == many.calls == wanted
         assert many.words <= shards * (2 * WORDS + 10)
-        # 300 keys of each near stratum and 1,000 others, with some 200 hashes; and a few numbers of rejected draws.
-        samples = 1000 + 300 * (1 + (stage == "bands"))
+        # 200 to 400 hashes of each near stratum, and at most 200 numbers of rejected draws. The samples are stored by a
+        # shard: in "larger" they are 11,200 keys, 90 kB.
         for one in (few, many):
-            assert 8 * samples < one.received < 8 * samples * 1.5 + 300 * one.words
+            assert one.received < 6000 + 100 * one.words
     for texts in (1000, 4000):
         assert measured[texts, 2][stage].result == measured[texts, 4][stage].result
 
@@ -351,7 +362,7 @@ def test_memory_that_runs_out_beside_a_stage_costs_time_alone(local_ray, tmp_pat
     task, results = task_of(1000), []
     for shard in (DrawnVectors, hungry_once(method, tmp_path / "flag")):
         with pool_of(task, 2, shard) as (pool, _):
-            every = stages(pool) if stage != "score" else {}
+            every = stages(pool, tmp_path) if stage != "score" else {}
             split = task.split("train")
             run = every.get(stage, lambda pool=pool, split=split: pool.scores(MODEL, split, split.positives).sum())
             results.append(run())

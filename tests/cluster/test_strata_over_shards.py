@@ -13,7 +13,6 @@ import pytest
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
-from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.workers import get_results
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import EvaluationConfig
@@ -21,6 +20,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.strata import EvaluationSet, make_evaluation_set, split_by_cosine
+from tests.cluster.drawn_sets import drawn_set
 from tests.cluster.test_stages_by_shards import BANDS, MODEL, pool_of, task_of
 from tests.search.test_search_over_shards import asked
 from tests.search.test_search_over_shards import pool_of as encoded_pool_of
@@ -41,7 +41,7 @@ def test_shards_draw_the_set_of_one_process(either_way, request, tmp_path, make,
     with encoded_pool_of(asked(tmp_path / "task", block=16), 3, tmp_path) as pool:
         model = pool.untrained()
         for config in CONFIGS:
-            found = draw_evaluation_set(PoolSearch(pool, pool.task.split("train")), model, config)
+            found = drawn_set(PoolSearch(pool, pool.task.split("train")), model, config, tmp_path)
             assert as_lists(found) == as_lists(in_one_process(pool, model, config))
 
 
@@ -59,10 +59,11 @@ def as_lists(evalset: EvaluationSet) -> list[Any]:
     return [evalset.split, strata, evalset.positives.tolist(), evalset.total_pairs]
 
 
-def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process, monkeypatch, caplog):
+def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process, monkeypatch, caplog, tmp_path):
     with pool_of(task_of(1000), 3) as (pool, handles):
         wanted, stage = as_lists(in_one_process(pool, MODEL, BANDS)), pool.on_all
-        for state, before in (("_near_by_owner", "own_near"), ("_strata", "ask_strata"), ("", "")):
+        lost = [("_near_by_owner", "own_near"), *(("_strata", stage) for stage in ("ask_strata", "store_strata"))]
+        for state, before in (*lost, ("", "")):
             calls = Counter[str]()
 
             def forgetful(*arguments: Any, state=state, before=before, calls=calls, **options: Any) -> list[Any]:
@@ -75,7 +76,7 @@ def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process
 
             monkeypatch.setattr(pool, "on_all", forgetful)
             caplog.clear()
-            found = draw_evaluation_set(PoolSearch(pool, pool.task.split("train")), MODEL, BANDS)
+            found = drawn_set(PoolSearch(pool, pool.task.split("train")), MODEL, BANDS, tmp_path / f"{state}-{before}")
             assert as_lists(found) == wanted
             assert calls["find_near"] == 1 + bool(state)
             said = [record.message for record in caplog.records if record.name.startswith("al_ray.")]
@@ -87,8 +88,8 @@ def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process
 @pytest.mark.parametrize(
     "method",
     [
-        *("find_near", "ask_strata"),
-        *(pytest.param(method, marks=pytest.mark.long) for method in ("own_near", "near_of")),
+        *("find_near", "ask_strata", "sample_of"),
+        *(pytest.param(method, marks=pytest.mark.long) for method in ("own_near", "near_of", "store_strata")),
     ],
 )
 def test_a_shard_that_dies_while_an_evaluation_set_is_made_changes_nothing(local_ray, tmp_path, method):
@@ -96,7 +97,7 @@ def test_a_shard_that_dies_while_an_evaluation_set_is_made_changes_nothing(local
         return dying_once(pool_actor(shard), method, tmp_path / "flag")
 
     with pool_of(task_of(1000), 3, make=actor) as (pool, _):
-        found = draw_evaluation_set(PoolSearch(pool, pool.task.split("train")), MODEL, BANDS)
+        found = drawn_set(PoolSearch(pool, pool.task.split("train")), MODEL, BANDS, tmp_path)
         assert (tmp_path / "flag").exists()
         assert as_lists(found) == as_lists(in_one_process(pool, MODEL, BANDS))
 
@@ -113,4 +114,4 @@ def dying_once(actor: type, method: str, flag: Path) -> type:
     def stage(self: Any, *arguments: Any) -> Iterator[Any]:
         yield from call(self, *arguments)
 
-    return type("Dying", (actor,), {method: call if method == "near_of" else stage})
+    return type("Dying", (actor,), {method: call if method.endswith("_of") else stage})

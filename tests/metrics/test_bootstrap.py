@@ -63,6 +63,15 @@ def test_weights_that_were_asked_for_before_are_those_that_are_hashed():
         assert questions.weights(texts).tolist() == poisson_weights(texts // 3, seed=7).tolist()
 
 
+def test_few_of_many_questions_need_few_rows_of_the_cache():
+    # Rows that are never written need no memory: a driver weights the questions of its positives alone.
+    hashed = resampling._Hashed(100_000, seed=7)
+    for texts, rows in (([99_000, 5], [1, 0]), ([5, 40_000, 5, 7], [0, 3, 0, 2])):
+        places, weights = hashed.of(np.array(texts))
+        assert places.tolist() == rows
+        assert weights[places].tolist() == poisson_weights(np.array(texts), seed=7).tolist()
+
+
 def test_weights_are_hashed_alike_within_the_cache_and_beyond_it(monkeypatch):
     monkeypatch.setattr(resampling, "CACHED", 30)
     monkeypatch.setattr(resampling, "BLOCK", 7)

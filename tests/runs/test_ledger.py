@@ -20,6 +20,7 @@ from al_ray.datasets.task_folder import sealed
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs import ledger_files
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.ledger_files import open_pairs
 
 MakeTask = Callable[..., Task]
 
@@ -108,11 +109,26 @@ def test_the_files_are_what_they_are_said_to_be(book: Ledger):
     assert set(kept["round"].to_pylist()) == {1}
     assert set(kept["source"].to_pylist()) == {"strategy-1"}
     chosen = pq.read_table(book.round(1) / "batch.parquet")
-    assert chosen.schema.names == ["left", "right", "left_id", "right_id", "cosine", "source"]
+    assert chosen.schema.names == ["left", "right", "left_id", "right_id", "score", "source"]
     assert chosen["left_id"].to_pylist() == [book.task.left.ids[row] for row in batch.pairs[:, 0]]
     assert chosen["right_id"].to_pylist() == [book.task.right.ids[row] for row in batch.pairs[:, 1]]
     # NaN says that nobody computed one; null would say that it was lost.
-    assert chosen["cosine"].null_count == 0
+    assert chosen["score"].null_count == 0
+
+
+def test_a_batch_of_an_earlier_version_whose_score_is_called_cosine_is_read(book: Ledger):
+    bought(book, 1, mixed(book.task))
+    path = book.round(1) / "batch.parquet"
+    table = pq.read_table(path)
+    scores = np.arange(len(table)) / 10
+    pq.write_table(table.set_column(4, "cosine", [scores]), path)
+    found = again(book).batch(1)
+    assert found is not None
+    assert found.cosines.tolist() == scores.tolist()
+    assert open_pairs(book.round(1)) == 0
+    pq.write_table(table.rename_columns({"score": "p"}), path)
+    with pytest.raises(BadFile, match=r"batch.parquet holds .* p, source, not what this al_ray wrote"):
+        again(book).batch(1)
 
 
 def test_a_batch_of_nothing_is_a_round(book: Ledger):

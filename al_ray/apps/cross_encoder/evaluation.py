@@ -39,9 +39,9 @@ def open_job(
 def evaluate_over_all_pairs(job: CrossEncoderJob, split: str) -> Evaluation:
     """Estimate average precision over all pairs of a split from a weighted sample."""
     job.task.measurable(split)
-    evalset = sharded_scorer.make_evaluation_sets(job, [split])[split]
+    stored = sharded_scorer.make_evaluation_sets(job, [split])[split]
     with deploy_scorer(job) as scorer:
-        return sharded_scorer.evaluate_model(job, scorer, evalset)
+        return sharded_scorer.evaluate_model(job, scorer, split, stored)
 
 
 def evaluate_on_labelled_pairs(job: CrossEncoderJob, split: str) -> dict[str, Any]:
@@ -59,11 +59,11 @@ def compare_with_run(job: CrossEncoderJob, run: RunConfig, folder: RunFolder, nu
             f"{job.folder.path} and {folder.path} are of different tasks; --against takes a run of the same task"
         )
     job.task.measurable(split)
-    evalset = sharded_scorer.make_evaluation_sets(job, [split])[split]
+    stored = sharded_scorer.make_evaluation_sets(job, [split])[split]
     with deploy_scorer(job) as scorer:
-        cross_encoder = sharded_scorer.evaluate_model(job, scorer, evalset, compared=True)
+        cross_encoder = sharded_scorer.evaluate_model(job, scorer, split, stored, compared=True)
     config = replace(run, evaluation=replace(run.evaluation, mode="estimate"))
     with deploy_measured(config, job.cluster, job.task, folder.path, job.watch) as pool:
         model = folder.model(number) if number else pool.untrained()
-        evaluator = PoolEvaluator(pool, job.task, config, EvaluationSets([folder.path]), {split: evalset})
+        evaluator = PoolEvaluator(pool, job.task, config, EvaluationSets([folder.path]), {split: stored})
         return compare(cross_encoder, evaluator.evaluate(model, split, compared=True))

@@ -103,8 +103,8 @@ def train_and_evaluate(
                 placement({kind.__name__: cluster.shards for kind in kinds}, cluster) as places,
                 sharded_scorer.deploy_scorer(job, places.slots(PairShard.__name__)) as scorer,
             ):
-                for split, evalset in sets.items():
-                    evaluation = sharded_scorer.evaluate_model(job, scorer, evalset)
+                for split, stored in sets.items():
+                    evaluation = sharded_scorer.evaluate_model(job, scorer, split, stored)
                     write_json(out / f"evaluation-{split}.json", evaluation.as_dict())
                     stages = None if retriever is None else evaluate_two_stages(job, scorer, retriever, places, split)
                     if stages is not None:

@@ -28,8 +28,7 @@ from al_ray.core.task import Split, Task
 from al_ray.encoders.cross_encoder import PairShard, PairShardSpec, Texts
 from al_ray.metrics.estimator import evaluate_on_sample
 from al_ray.metrics.evaluation import Evaluation
-from al_ray.metrics.strata import EvaluationSet
-from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.runs.evaluation_sets import EvaluationSets, StoredSet
 from al_ray.runs.run_folder import bound_config
 from al_ray.storage.uri import storage_path
 from al_ray.training.cross_encoder import PairTrainer, PairTrainerSpec
@@ -124,22 +123,22 @@ def deploy_scorer(job: CrossEncoderJob, room: BundleSlots | None = None) -> Iter
         yield ShardedPairScorer(shards, model, job)
 
 
-def make_evaluation_sets(job: CrossEncoderJob, splits: Sequence[str]) -> dict[str, EvaluationSet]:
-    """Make the evaluation set of each split; near negatives come from the untrained encoder of `like` or --encoder."""
+def make_evaluation_sets(job: CrossEncoderJob, splits: Sequence[str]) -> dict[str, StoredSet]:
+    """Store the evaluation set of each split; near negatives come from the untrained encoder of `like` or --encoder."""
     like = job.config.run(1) if job.config.like is None else bound_config(storage_path(job.config.like))
     config = replace(like, task=job.config.task, evaluation=job.config.evaluation)
     stored = EvaluationSets([storage_path(config.task), job.folder.path])
     with deploy_measured(config, job.cluster, job.task, job.folder.path, job.watch) as pool:
         evaluator = PoolEvaluator(pool, job.task, config, stored)
-        return {split: evaluator.evaluation_set(job.task.measurable(split)) for split in splits}
+        return {split: evaluator.stored_set(job.task.measurable(split)) for split in splits}
 
 
 def evaluate_model(
-    job: CrossEncoderJob, scorer: ShardedPairScorer, evalset: EvaluationSet, compared: bool = False
+    job: CrossEncoderJob, scorer: ShardedPairScorer, name: str, stored: StoredSet, compared: bool = False
 ) -> Evaluation:
-    """Evaluate the model on a weighted sample of the pairs of a split."""
-    rng = generator(job.config.seed, f"interval-{evalset.split}")
-    return evaluate_on_sample(scorer, job.task.measurable(evalset.split), evalset, rng, compared)
+    """Evaluate the model on a weighted sample of the pairs of a split, given its name and its evaluation set."""
+    rng, split = generator(job.config.seed, f"interval-{name}"), job.task.measurable(name)
+    return evaluate_on_sample(scorer, split, stored.read_for(split), rng, compared)
 
 
 def texts_of(task: Task, pairs: Pairs) -> list[tuple[str, str]]:

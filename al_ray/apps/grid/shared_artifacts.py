@@ -57,7 +57,7 @@ def _share_sets(config: RunConfig, pool: ShardedPool) -> None:
         if not config.evaluation.counts_all(split.space.total):
             # Also if the set is cached, because trials need the vectors themselves.
             pool.embed(pool.untrained(), [split.name])
-            measure.evaluation_set(split)
+            measure.stored_set(split)
 
 
 def _share_candidates(config: RunConfig, pool: ShardedPool) -> None:

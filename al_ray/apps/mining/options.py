@@ -31,7 +31,8 @@ class MiningConfig(NegativesConfig, EncoderOptions):
     queries: Annotated[int | None, Between(1, 10**9)] = None
     """Number of texts, drawn at random, for which negatives are mined. Default: all with a known positive."""
     run: StoragePath | None = None
-    """Run whose last model the miner `model` uses. Default: --encoder, untrained."""
+    """Run whose last model the miner `model` uses, without a matcher: it ranks by the cosine of the trained encoder.
+    Default: --encoder, untrained."""
     sample: Annotated[int, Between(1, 10**9)] = 1000
     """Candidates of each text that `model` scores."""
     encoder: str = EncoderOptions.encoder

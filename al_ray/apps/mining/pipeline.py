@@ -66,8 +66,9 @@ def open_job(config: MiningConfig) -> MiningJob:
         refuse_inside(config.out, storage_path(config.task))
     if config.run is not None and trained(config.run, task, "--run")[0].matcher == "on":
         raise BadOption(
-            f"--run {config.run} has a matcher, and its encoder is not trained (docs/matcher.md); leave out --run, or "
-            "give a run without a matcher"
+            f"--run {config.run} has a matcher, which ranks only the candidates of its run; the miner model ranks any "
+            "pair, by the cosine of a trained encoder (docs/augment.md): give a run without a matcher, or leave out "
+            "--run for the cosine of --encoder, untrained"
         )
     torch.set_num_threads(config.threads)
     return MiningJob(config, task, mining_task(task, config.split, config.known, config.queries, config.seed))

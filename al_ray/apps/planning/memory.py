@@ -177,13 +177,20 @@ def _answers(run: Setting) -> float:
 
 
 def _near_pairs(run: Setting) -> list[Memory]:
-    """Return the memory in which evaluation sets are drawn: near pairs, if AP is estimated, by finder and by owner (32
-    bytes for a pair while they are merged), random draws (48), and the rows of all texts (24 bytes for a text while
-    they are sorted).
+    """Return the memory of evaluation sets, if AP is estimated. While one is drawn: near pairs, by finder and by owner
+    (32 bytes for a pair while they are merged), random draws (48), and the rows of all texts (24 bytes for a text while
+    they are sorted). The sets: 8 bytes for a pair in Ray's object store, and on the first shard 16 more while it merges
+    or reads one.
     """  # fmt: skip
     texts, draws = run.sizes.evaluation + (run.sizes.evaluation_right or 0), run.config.evaluation.random_pairs
     needed = (32 * near_pairs(run) + 48 * min(run.sizes.evaluation_pairs, draws)) / run.shards + 24 * texts
-    return [] if run.counted else [Memory("shard", "near pairs of an evaluation set", HOST, needed)]
+    if run.counted:
+        return []
+    sets = scored_pairs(run) * (8 * len(run.config.evaluation.splits) + 16)
+    return [
+        Memory("shard", "near pairs of an evaluation set", HOST, needed),
+        Memory("shard", "evaluation sets", HOST, sets),
+    ]
 
 
 def _candidates(run: Setting) -> list[Memory]:
@@ -235,19 +242,16 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
 
 def _driver(run: Setting) -> list[Memory]:
     """Return the memory of the driver: rows of the splits; ids and texts that were read last (in Arrow, with an offset
-    of 8 bytes each); the best pairs of each shard (32 bytes for a pair while they are merged); labels; and, if AP is
-    estimated, evaluation sets (8 bytes for a pair in Ray's object store, 16 more while one is drawn).
-    """  # fmt: skip
+    of 8 bytes each); the best pairs of each shard (32 bytes for a pair while they are merged); and labels.
+    """
     sizes, splits = run.sizes, len(run.config.evaluation.splits)
     left, right = sizes.texts + splits * sizes.evaluation, (sizes.right or 0) + splits * (sizes.evaluation_right or 0)
     cached = min(left, CACHED) + min(right, CACHED)
-    sets = 0 if run.counted else scored_pairs(run) * (8 * splits + 16)
     return [
         Memory("driver", "rows of its splits", HOST, 8 * (left + right)),
         Memory("driver", "texts and ids read last", HOST, cached * (2 * 8 + LETTERS * (sizes.tokens + 1))),
         Memory("driver", "chosen pairs", HOST, 32 * (run.shards + 2) * max(run.batches)),
         Memory("driver", "labels", HOST, 40 * run.labels[-1]),
-        Memory("driver", "evaluation sets", HOST, sets),
         Memory("driver", "scikit-learn, which learns the matcher", HOST, LEARNER * (run.config.matcher == "on")),
         Memory("driver", "libraries", HOST, run.constants.libraries.value),
     ]

@@ -233,7 +233,7 @@ def near_pairs(run: Setting) -> int:
 def draw_time(run: Setting) -> Time:
     """Return the time to draw an evaluation set from near pairs that are found.
 
-    Each shard sorts the near pairs that it owns, and makes all random draws twice; the driver sorts the sample.
+    Each shard sorts the near pairs that it owns, and makes all random draws twice; the first one sorts the sample.
     """
     shards = near_pairs(run) / run.shards + 2 * run.config.evaluation.random_pairs
     return run.on_thread(shards + scored_pairs(run), "sort")

@@ -1,7 +1,8 @@
 """Example pairs among the labels of a run, for people to look at where no split was evaluated.
 
-A pair is scored by what its batch stores: the cosine under the model that chose it. That model had not seen the label,
-so it may disagree with it. If no trained model chose any pair, the cosines are those of the untrained encoder.
+A pair has the score that its batch stores: that of the model that chose it, which is a cosine for most models. That
+model had not seen the label, so it may disagree with it. If no trained model chose any pair, scores are cosines of the
+untrained encoder.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from al_ray.core.labels import NO, OPEN, UNSURE, YES, latest_labels
 from al_ray.core.pairs import Mask, Pairs, Rows, as_pairs
 from al_ray.core.scorer import CANDIDATE, Floats, Labels, sigmoid
 from al_ray.datasets.task_folder import read_about, read_texts
-from al_ray.runs.ledger_files import CLOSED
+from al_ray.runs.ledger_files import CLOSED, RENAMED
 from al_ray.runs.round_models import scorer_of
 from al_ray.storage.files import read_json, read_parquet
 from al_ray.storage.uri import StoragePath
@@ -59,9 +60,9 @@ def read_labelled(home: StoragePath) -> tuple[Pairs, Floats]:
     These are all pairs of its batch, unless it was closed early.
     """
     # Read without a schema: older batches have no column `source`.
-    batch = read_parquet(home / "batch.parquet")
+    batch = read_parquet(home / "batch.parquet", renamed=RENAMED)
     pairs = as_pairs(batch["left"].to_numpy(), batch["right"].to_numpy())
-    cosines = batch["cosine"].fill_null(float("nan")).to_numpy()
+    cosines = batch["score"].fill_null(float("nan")).to_numpy()
     if not (home / CLOSED).exists():
         return pairs, cosines
     table = read_parquet(home / "labels.parquet")

@@ -12,13 +12,13 @@ def prepare_evaluation(options: Evaluation) -> None:
     """Make the evaluation sets that do not exist yet, and print the strata of all."""
     task = read_task(options.task)
     splits = options.evaluation.splits
-    for split in splits:
-        task.measurable(split)
+    for name in splits:
+        task.measurable(name)
     rows: list[tuple[str, ...]] = [("split", "stratum", "sampled", "of", "each stands for")]
     with session(options.cluster, trainers=0):
-        for sets in make_evaluation_sets(options.run, options.cluster, task, splits, Progress()):
-            rows.append((sets.split, "positives", *[f"{len(sets.positives):,}"] * 2, "1"))
-            for one in sets.strata:
-                rows.append((sets.split, one.name, f"{one.size:,}", f"{one.population:,}", f"{one.weight:,.5g}"))
+        for split, strata in make_evaluation_sets(options.run, options.cluster, task, splits, Progress()):
+            rows.append((split.name, "positives", *[f"{len(split.positives):,}"] * 2, "1"))
+            for one in strata:
+                rows.append((split.name, one.name, f"{one.size:,}", f"{one.population:,}", f"{one.weight:,.5g}"))
     print(format_columns(rows))
     print(f"wrote {options.task / 'evaluation'}")

@@ -35,7 +35,7 @@ from al_ray.runs.presumed_figures import PRESUMED, PresumedFigures
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.untrained_figures import read_untrained
 from al_ray.search.candidate_ranks import Features
-from al_ray.storage.pair_cosines import SCORES, write_cosines
+from al_ray.storage.pair_cosines import FIT, SCORES, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.label_halves import label_halves
 from al_ray.training.saved_model import bytes_digest, write_matched
@@ -192,7 +192,8 @@ class MatcherTrainer:
         # Of labelled pairs alone, for presumed ones are far from all that a person would look at.
         means = importance([learned.contributions(features[: len(ours)])])
         write_importance(folder, learned.names, means, len(ours))
-        write_cosines(folder / SCORES, labelled.pairs, self.pool.scores(model, split, labelled.pairs))
+        for name, scored in ((FIT, encoder), (SCORES, model)):
+            write_cosines(folder / name, labelled.pairs, self.pool.scores(scored, split, labelled.pairs))
         self.watch("train", 1, 1)
         return model
 

@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum, store_strata
+from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query
-from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
+from al_ray.cluster.pool.sharded_strata import load_strata, store_evaluation_set
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
@@ -19,7 +19,7 @@ from al_ray.metrics.error_examples import Examples, collect_examples
 from al_ray.metrics.estimator import PositiveScores, build_evaluation, request_counts
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.strata import EvaluationSet
-from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.runs.evaluation_sets import EvaluationSets, StoredSet
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import storage_path
 
@@ -33,7 +33,7 @@ class PoolEvaluator:
         task: Task,
         run: RunConfig,
         shelf: EvaluationSets,
-        sets: Mapping[str, EvaluationSet] = MappingProxyType({}),
+        sets: Mapping[str, StoredSet] = MappingProxyType({}),
     ) -> None:
         """Evaluate on evaluation sets that are made when first needed. shelf: where they are kept.
 
@@ -78,21 +78,32 @@ class PoolEvaluator:
             if not self.config.counts_all(split.space.total):
                 self._strata(split)
 
-    def evaluation_set(self, split: Split) -> EvaluationSet:
-        """The evaluation set of a split, as it is kept on the shelf; made if it is not there."""
+    def stored_set(self, split: Split) -> StoredSet:
+        """Where the evaluation set of a split is kept; the shards make it if it is not on the shelf."""
         if split.name in self.sets:
             return self.sets[split.name]
         made_from = self._made_from(split)
-        kept = self.shelf.read(split, made_from)
-        if kept is None:
-            kept = draw_evaluation_set(PoolSearch(self.pool, split), self.pool.untrained(), self.config)
-            self.shelf.write(kept, made_from)
-        return kept
+        stored = self.shelf.find(made_from)
+        if stored is None:
+            place = self.shelf.new_place(made_from)
+            search = PoolSearch(self.pool, split)
+            store_evaluation_set(search, self.pool.untrained(), self.config, place, made_from)
+            stored = self.shelf.find(made_from)
+            assert stored is not None
+        return stored
+
+    def evaluation_set(self, split: Split) -> EvaluationSet:
+        """The evaluation set of a split with its pairs, which may be 160 MB: for those that need them in the driver."""
+        return self.stored_set(split).read_for(split)
+
+    def summaries(self, split: Split) -> tuple[StratumSummary, ...]:
+        """The sizes of the strata of a split's evaluation set, which a shard has read and checked."""
+        return tuple(stratum.summary for stratum in self._strata(split))
 
     def _strata(self, split: Split) -> list[StoredStratum]:
-        """The strata of a split's evaluation set. Ray has the pairs, and the driver no copy: they may be 160 MB."""
+        """The strata of a split's evaluation set. The shards can read the pairs, and the driver has no copy."""
         if split.name not in self._stored:
-            self._stored[split.name] = store_strata(iter(self.evaluation_set(split).strata))
+            self._stored[split.name] = load_strata(self.pool, self.stored_set(split), split)
         return self._stored[split.name]
 
     def _made_from(self, split: Split) -> dict[str, Any]:
@@ -115,7 +126,7 @@ class PoolEvaluator:
 
 
 def make_evaluator(
-    config: RunConfig, journal: RunFolder, pool: ShardedPool, sets: Mapping[str, EvaluationSet] = MappingProxyType({})
+    config: RunConfig, journal: RunFolder, pool: ShardedPool, sets: Mapping[str, StoredSet] = MappingProxyType({})
 ) -> PoolEvaluator:
     """Make the evaluator of a run. It reads evaluation sets of the task, and keeps those that it makes in the run."""
     shelf = EvaluationSets([storage_path(config.task), journal.path])

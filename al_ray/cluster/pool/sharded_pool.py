@@ -2,7 +2,6 @@
 
 import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -25,7 +24,6 @@ from al_ray.core.task import Split, Task
 from al_ray.core.vectors import Block
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights
-from al_ray.metrics.strata import Stratum
 from al_ray.search.candidate_files import OwnRequest
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.merge import join_blocks
@@ -39,17 +37,6 @@ class StoredStratum:
 
     summary: StratumSummary
     keys: Any
-
-
-def store_strata(strata: Iterable[Stratum]) -> list[StoredStratum]:
-    """Store the sampled pairs of strata for the shards, one stratum after the other."""
-    waiting = deque(strata)
-    # Nothing here refers to a stratum that is stored, so that few are in memory twice.
-    return [_stored(waiting.popleft()) for _ in range(len(waiting))]
-
-
-def _stored(stratum: Stratum) -> StoredStratum:
-    return StoredStratum(stratum.summary, put(stratum.keys))
 
 
 class ShardedPool:

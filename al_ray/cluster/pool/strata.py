@@ -1,10 +1,13 @@
 """A shard's part in making an evaluation set: it owns the pairs whose right text it has (metrics/owned_strata.py).
 
 The shard of the left text finds a near pair, and the owner asks for its pairs: keys of near pairs travel between shards
-alone. What a shard found and what it owns stay on it from one call to the next. A shard that restarted has lost them
-and answers None, and the driver makes the set from the beginning.
+alone, and those of the samples to the first shard, which stores the set. What a shard found and what it owns stay on it
+from one call to the next. A shard that restarted has lost them and answers None, and the driver makes the set from the
+beginning.
 """
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +21,15 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats
 from al_ray.metrics.average_precision import Ints
-from al_ray.metrics.owned_strata import OwnedStrata, StrataRequest
+from al_ray.metrics.owned_strata import OwnedStrata, SampleCut, StrataRequest, merge_samples
+from al_ray.runs.evaluation_sets import StoredSet, write_set
 from al_ray.search.knn_merge import KnnRequest, members, select
 from al_ray.search.shard_spec import ShardSpec
+from al_ray.storage.uri import StoragePath
+
+
+class _SampleLost(Exception):
+    """A peer has lost its strata."""
 
 
 class OwnsStrata(PullsFromPeers):
@@ -84,6 +93,47 @@ class OwnsStrata(PullsFromPeers):
         # All owners have their near pairs now.
         self._near_by_owner = None
         yield None if self._strata is None else getattr(self._strata, method)(*arguments)
+
+    def store_strata(
+        self, model: Model, ring: Ring, cuts: Sequence[SampleCut], place: StoragePath, made_from: Mapping[str, Any]
+    ) -> Stage[tuple[()] | None]:
+        """On the first shard, merge the samples of all shards and write the evaluation set; None if a shard lost some.
+
+        place, made_from: as write_set takes them.
+        """
+        self._use(model)
+        if self._strata is None:
+            yield None
+            return
+        if self.spec.shard == 0:
+            request, space = self._strata.request, self._strata.space
+            try:
+                merged = partial(self._samples, ring)
+                evalset = merge_samples(request.split, request.positives, space.total, cuts, merged)
+            except _SampleLost:
+                yield None
+                return
+            write_set(place, evalset, made_from)
+        yield ()
+
+    def sample_of(self, cut: SampleCut) -> Keys | None:
+        """The keys of a sample that are this shard's, for the shard that merges; None if it has lost its strata."""
+        return None if self._strata is None else self._strata.sample(cut)
+
+    def _samples(self, ring: Ring, cut: SampleCut) -> list[Keys]:
+        """The keys of a sample, by shard."""
+        parts = wait_for(ring.ask("sample_of", SERVE, cut))
+        if any(part is None for part in parts):
+            raise _SampleLost
+        return parts
+
+    def read_strata(self, stored: StoredSet, split: str, positives: Keys, total: int) -> list[Any]:
+        """Read a stored set and return the summaries of its strata, and the keys of each; BadFile for a damaged one.
+
+        split, positives, total: as StoredSet.read takes them.
+        """
+        evalset = stored.read(split, positives, total)
+        return [evalset.summaries, *(stratum.keys for stratum in evalset.strata)]
 
     def drop_strata(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
         """Free the memory of the strata."""

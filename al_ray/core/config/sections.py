@@ -228,7 +228,7 @@ class EvaluationConfig:
 
     @property
     def most_near_pairs(self) -> int:
-        """Return the maximum number of near negatives of each band. Those that are drawn come to the driver."""
+        """Return the maximum number of near negatives of each band. One shard merges those that are drawn."""
         return MOST_NEAR_PAIRS if self.near_pairs is None else self.near_pairs
 
     def counts_all(self, pairs: int) -> bool:

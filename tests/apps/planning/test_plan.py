@@ -392,14 +392,14 @@ def test_an_estimate_makes_its_sets_before_the_first_round():
     for name in ("embed", "search"):
         assert seconds(both, 0)[name] == pytest.approx(2 * before[name])
     assert seconds(both, 1)["evaluate"] == pytest.approx(2 * seconds(estimated, 1)["evaluate"])
-    assert of(estimated, "driver", "evaluation sets") == 11 * (8 + 16)
-    assert of(made(), "driver", "evaluation sets") == 0
-    # All 6 near pairs on the shard, 5 draws, and 6 rows. The driver has the keys of the sample: 2 of each band.
+    assert of(estimated, "shard", "evaluation sets") == 11 * (8 + 16)
+    assert of(made(), "shard", "evaluation sets") == 0
+    # All 6 near pairs on the shard, 5 draws, and 6 rows. The first has the keys of the sample: 2 of each band.
     assert of(estimated, "shard", "near pairs") == 32 * 6 + 48 * 5 + 24 * 6
     few = replace(asked, near_pairs=2)
     for bands, near in (((), 2), ((0.5,), 4), ((0.9, 0.5, 0.1), 6)):
         sampled = made(replace(EXACT, evaluation=replace(few, bands=bands)), sizes)
-        assert of(sampled, "driver", "evaluation sets") == (near + 5) * (8 + 16)
+        assert of(sampled, "shard", "evaluation sets") == (near + 5) * (8 + 16)
         assert of(sampled, "shard", "near pairs") == of(estimated, "shard", "near pairs")
     # 11 pairs looked up and counted by the shard, and 2 dimensions in float32.
     assert seconds(estimated, 1)["evaluate"] == pytest.approx((0.8 + 4) * 11 / 8 + 22 / 2 / 2)
@@ -536,7 +536,7 @@ def test_more_shards_hold_no_more_each_but_for_the_answers_they_merge(asked, mor
     config, sizes, cluster, constants = asked
     few, many = made(*asked), made(config, sizes, replace(cluster, shards=cluster.shards + more), constants)
     kept = [part.what for part in few.memory if part.holder == "shard" and not part.what.startswith("answers")]
-    assert len(kept) == 8 + (config.evaluation.mode == "estimate") + (constants.device == "cuda")
+    assert len(kept) == 8 + 2 * (config.evaluation.mode == "estimate") + (constants.device == "cuda")
     for what in kept:
         start = re.split(r" of [\d,]+ texts", what)[0]
         assert of(many, "shard", start) <= of(few, "shard", start)

@@ -83,7 +83,7 @@ def test_an_estimate_keeps_its_interval_and_the_number_of_near_negatives(task, c
 
 def scored(path: Path, number: int, cosines: list[float], labels: list[int | None]) -> None:
     """Change cosines and labels of the first pairs of a round."""
-    for name, column, values in (("batch", "cosine", cosines), ("labels", "label", labels)):
+    for name, column, values in (("batch", "score", cosines), ("labels", "label", labels)):
         file = path / f"round-{number:03d}" / f"{name}.parquet"
         table = pq.ParquetFile(file).read()
         place, whole = table.column_names.index(column), table[column].to_pylist()
@@ -206,7 +206,7 @@ def test_a_run_of_earlier_days_has_what_it_has(task, config, tmp_path):
         del record["index_recall"], record["agreement"], record["prequential_average_precision"]
         (home / "record.json").write_text(json.dumps(record))
         table = pq.ParquetFile(home / "batch.parquet").read()
-        write_parquet(home / "batch.parquet", table.drop_columns(["source"]))
+        write_parquet(home / "batch.parquet", table.drop_columns(["source"]).rename_columns({"score": "cosine"}))
     (run,) = read_runs(path)
     assert run.trouble == ""
     assert run.rounds[2].splits["dev"].reliability == run.rounds[2].splits["dev"].recall == ()

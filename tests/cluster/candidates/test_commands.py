@@ -18,6 +18,7 @@ import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.views import score_words
 from al_ray.apps.matching.cutoff import choose_cutoff
+from al_ray.apps.matching.drift.measure import cosine_of_matches
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run
@@ -32,6 +33,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.pair_cosines import FIT, SCORES, read_cosines
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -205,7 +207,7 @@ def test_dev_labels_measure_the_two_stage_score(run):
     space = run.folder.task.split("dev").space
     drawn = space.keys(np.stack([batch["left"].to_numpy(), batch["right"].to_numpy()], axis=1))
     assert len(drawn) == 24
-    assert (batch["cosine"].to_numpy() == scores[np.searchsorted(keys, drawn)]).all()
+    assert (batch["score"].to_numpy() == scores[np.searchsorted(keys, drawn)]).all()
     assert figures["boundary"] in (None, 0.5)
     assert run.folder.metrics()[-1]["boundary"] == 0.5
 
@@ -213,7 +215,7 @@ def test_dev_labels_measure_the_two_stage_score(run):
 def test_a_report_shows_p_and_no_score_of_two_stages_as_a_cosine(run, tmp_path):
     read = read_run(run.path, "run")
     last = read.rounds[-1]
-    batch = pq.read_table(run.path / "round-002/batch.parquet")["cosine"].to_numpy()
+    batch = pq.read_table(run.path / "round-002/batch.parquet")["score"].to_numpy()
     assert last.batch_p == pytest.approx(np.clip(batch - CANDIDATE, 1e-6, 1 - 1e-6).mean(), abs=1e-9)
     assert last.boundary == 0.5
     assert last.examples
@@ -222,7 +224,17 @@ def test_a_report_shows_p_and_no_score_of_two_stages_as_a_cosine(run, tmp_path):
     assert last.candidates["dev"].recall.matches == len(run.folder.task.split("dev").positives)
     assert last.importance == read_importance(run.folder.round(2)) is not None
     first = pq.read_table(run.path / "round-001/batch.parquet")
-    assert np.isnan(first["cosine"].to_numpy()).all()
+    assert np.isnan(first["score"].to_numpy()).all()
+
+
+def test_a_run_stores_the_cosines_of_its_labelled_pairs_beside_their_scores(run):
+    home, labelled, texts = run.folder.round(2), run.folder.ledger.labelled(2), run.folder.task.texts_of
+    (pairs, cosines), (_, scores) = (read_cosines(home / name) for name in (FIT, SCORES))
+    assert pairs.tolist() == labelled.pairs.tolist()
+    assert cosines == pytest.approx(run.model(0).cosines(*texts(pairs)), abs=1e-6)
+    assert (scores >= CANDIDATE).all()
+    # Of matches and of other pairs alike, so a boundary between them can be fitted.
+    assert math.isfinite(cosine_of_matches(open_model(run.path)))
 
 
 def test_a_run_without_measured_splits_shows_p_of_its_labels(in_process, task, tmp_path):
@@ -253,7 +265,7 @@ def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(
     assert inside.model(2).digest == run.folder.model(2).digest
 
 
-def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, capsys):
+def test_what_needs_one_cosine_for_all_pairs_refuses(run, task, tmp_path, monkeypatch, capsys):
     has = "has a matcher"
     for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1)):
         with pytest.raises(BadOption, match=f"{has}.*load_model cannot use"):
@@ -262,7 +274,8 @@ def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, 
         run.with_neighbourhood(0.0)
     code, said = call(monkeypatch, capsys, mine, f"--task {task} --run {run.path} --out {tmp_path / 'mined'}")
     assert code == 2
-    assert f"--run {run.path} has a matcher, and its encoder is not trained" in said
+    assert f"--run {run.path} has a matcher, which ranks only the candidates of its run" in said
+    assert "give a run without a matcher" in said
     code, said = call(monkeypatch, capsys, plan, "--matcher auto")
     assert code == 2
     assert "give --matcher on or off" in said

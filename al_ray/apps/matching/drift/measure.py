@@ -134,15 +134,13 @@ def measure_drift(pool: ShardedPool, model: MatchingModel, split: Split) -> Drif
 def cosine_of_matches(model: MatchingModel) -> float:
     """Return the lowest cosine of training texts that count as matches; infinite, so that none do, if it is unknown.
 
-    It is the boundary of the model. With a neighbourhood that is no cosine: then it is the boundary of a scorer that is
-    fitted to the cosines of the same labelled pairs. An infinite boundary tells no matches from other pairs.
+    It is the boundary of the model. With a neighbourhood or a matcher that is no cosine: then it is the boundary of a
+    scorer that is fitted to the cosines of the same labelled pairs. They are unknown in runs with a matcher of earlier
+    versions. An infinite boundary tells no matches from other pairs.
     """
     scorer = model.model.scorer
     assert scorer is not None
-    if scorer.matcher:
-        # The cosines of the labelled pairs are not stored.
-        return inf
-    if scorer.neighbourhood:
+    if scorer.neighbourhood or scorer.matcher:
         assert model.run is not None
         assert model.round is not None
         space, ledger = model.task.split("train").space, model.run.ledger
