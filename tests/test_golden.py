@@ -335,7 +335,8 @@ OPTIONS: dict[str, str] = {
         "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,
         "worst_loss": 0.6, "tries": 3, "loss": "bce", "losses": {"focal_alpha": 0.25, "focal_gamma": 2.0,
         "ghm_bins": 30, "ghm_momentum": 0.75, "hardest": 0.25, "temperature": 0.07, "queue": 1024,
-        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0},
+        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0,
+        "l2_sp": 0.0},
         "evaluation": {"splits": ["dev"], "mode": "auto", "exact_pairs": 2000000000,
         "near_neighbours": 100, "near_pairs": null, "bands": [], "random_pairs": 10000000, "seed": 0,
         "examples": 20}}
@@ -354,7 +355,8 @@ OPTIONS: dict[str, str] = {
         "initial_weight": 10.0, "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,
         "worst_loss": 0.6, "tries": 3, "loss": "bce", "losses": {"focal_alpha": 0.25, "focal_gamma": 2.0,
         "ghm_bins": 30, "ghm_momentum": 0.75, "hardest": 0.25, "temperature": 0.07, "queue": 1024,
-        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0},
+        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0,
+        "l2_sp": 0.0},
         "evaluation": {"splits": ["dev"], "mode": "auto", "exact_pairs": 2000000000,
         "near_neighbours": 100, "near_pairs": 300000, "bands": [], "random_pairs": 300000, "seed": 0,
         "examples": 20}}

@@ -33,7 +33,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["al_ray.training.trainer"])
 # Seconds of a wait that ends soon, unless the code is wrong: a busy machine takes long to start a process.
 LONG = 600
-FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2)
+FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2, l2_sp=20.0)
 
 
 @pytest.fixture(autouse=True)

@@ -44,8 +44,8 @@ class TrainConfig(EncoderOptions):
     search: SearchConfig = field(default_factory=SearchConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """Concat uses epochs (the paper: 2 on QQP, 3 on WikiQA), rates and decay; batch, head-rate, initial-weight,
-    initial-bias, worst-loss, tries, workers, frozen-layers, head, head-start, interpolation and losses other than bce
-    are for cosine only."""
+    initial-bias, worst-loss, tries, workers, frozen-layers, head, head-start, interpolation, l2-sp and losses other
+    than bce are for cosine only."""
     evaluation: EvaluationConfig = MEASURED
     """Concat is always estimated from near and random negatives; cosine is counted exactly where jobs.run would."""
 
