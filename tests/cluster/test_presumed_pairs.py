@@ -17,7 +17,7 @@ from al_ray.cluster.measurement import deploy_measured
 from al_ray.cluster.presumed import PresumedPairs
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, SearchConfig, TrainingConfig
-from al_ray.core.labels import Labelled
+from al_ray.core.labels import Labelled, Model
 from al_ray.core.pairs import is_in
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import refit
@@ -26,6 +26,7 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.presumed_figures import PresumedFigures, presumed_by_training
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, read_cosines
+from al_ray.storage.uri import StoragePath
 from al_ray.training.trainer import Trainer, TrainerSpec
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -33,7 +34,7 @@ CPUS = ClusterConfig(timeout=600)
 FAST = TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0)
 
 
-def config_of(folder: Path, presumed: float, **options: Any) -> RunConfig:
+def config_of(folder: StoragePath, presumed: float, **options: Any) -> RunConfig:
     return RunConfig(
         task=str(folder), rounds=2, first_batch=16, growth=1.0, encoder="random-bert", encoder_layers=1, max_length=24,
         encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16),
@@ -104,7 +105,7 @@ def test_elsewhere_a_scorer_of_the_labels_alone_says_how_many_match(plain, folde
         found = presumed.add(replace(labelled, labels=labels), 2, before).presumed
         cosines = [presumed.pool.scores(before.by_cosine, split, pairs) for pairs in (labelled.pairs, found)]
         fitted = refit(cosines[0], labels)
-        share = np.mean(fitted.weight * cosines[1] + fitted.bias >= 0)
+        share = float(np.mean(fitted.weight * cosines[1] + fitted.bias >= 0))
         assert plain.presumed == PresumedFigures(32, share, False)
         # p of labels of one kind is that of the label.
         presumed.add(replace(labelled, labels=np.ones(32, dtype=np.uint8)), 2, before)
@@ -119,14 +120,15 @@ def test_a_run_learns_from_them_and_stores_no_label(plain, folder):
     for line, known in zip(one.metrics(), plain.metrics(), strict=True):
         found = presumed_by_training(line)
         assert found is not None
+        assert found.share is not None
         assert (found.number, found.counted) == (2 * line["labels"], True)
         assert line["labels"] == known["labels"]
         assert "presumed" not in known
         said = f"presumed non-matches of the training: {found.number}, of which "
         assert any(text.startswith(said) for text in format_round(line).splitlines())
         # Of a small pool more than 1% match.
-        if found.share > 0.01:
-            assert any(text.endswith("(jobs.run --training.presumed)") for text in line["warnings"])
+        warned = any(text.endswith("(jobs.run --training.presumed)") for text in line["warnings"])
+        assert warned == (found.share > 0.01)
     # The scorer is fitted to the labels alone.
     pairs, cosines = read_cosines(one.round(2) / FIT)
     assert np.array_equal(pairs, one.ledger.labelled(2).pairs)
@@ -147,11 +149,14 @@ def test_a_training_is_that_of_the_labels_and_of_as_many_non_matches(plain, fold
     spec = TrainerSpec(str(pool), config_of(folder, 0.0).encoding, FAST, 0, task.symmetric)
     *_, by_twin = Trainer(spec).train(twin, 1, None, str(folder / "twin" / "model"))
     *_, by_ours = Trainer(spec).train(extended, 1, None, str(folder / "ours" / "model"))
+    assert isinstance(by_twin, Model)
+    assert isinstance(by_ours, Model)
     assert by_ours.digest == by_twin.digest != plain.model(1).digest
     assert len(read_cosines(folder / "ours" / FIT)[0]) == len(labelled)
     # The model of the labels alone is another one, and is not read in its place.
     *steps, other = Trainer(spec).train(labelled, 1, None, str(folder / "ours" / "model"))
     assert steps
+    assert isinstance(other, Model)
     assert other.digest == plain.model(1).digest
 
 
