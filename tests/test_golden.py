@@ -335,7 +335,8 @@ OPTIONS: dict[str, str] = {
         "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,
         "worst_loss": 0.6, "tries": 3, "loss": "bce", "losses": {"focal_alpha": 0.25, "focal_gamma": 2.0,
         "ghm_bins": 30, "ghm_momentum": 0.75, "hardest": 0.25, "temperature": 0.07, "queue": 1024,
-        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0},
+        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0,
+        "l2_sp": 0.0, "presumed": 0.0},
         "evaluation": {"splits": ["dev"], "mode": "auto", "exact_pairs": 2000000000,
         "near_neighbours": 100, "near_pairs": null, "bands": [], "random_pairs": 10000000, "seed": 0,
         "examples": 20}}
@@ -354,7 +355,8 @@ OPTIONS: dict[str, str] = {
         "initial_weight": 10.0, "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,
         "worst_loss": 0.6, "tries": 3, "loss": "bce", "losses": {"focal_alpha": 0.25, "focal_gamma": 2.0,
         "ghm_bins": 30, "ghm_momentum": 0.75, "hardest": 0.25, "temperature": 0.07, "queue": 1024,
-        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0},
+        "key_momentum": 0.99}, "frozen_layers": 0, "head": "batch-norm", "head_start": "fixed", "interpolation": 1.0,
+        "l2_sp": 0.0, "presumed": 0.0},
         "evaluation": {"splits": ["dev"], "mode": "auto", "exact_pairs": 2000000000,
         "near_neighbours": 100, "near_pairs": 300000, "bands": [], "random_pairs": 300000, "seed": 0,
         "examples": 20}}
@@ -484,6 +486,7 @@ PURPOSES: dict[str, list[int]] = {
     "seed paraphrase-dev": [459076242, 838440002, 1880585437],
     "seed paraphrase-mined #": [1533059388, 1871480259, 1321602142],
     "seed presumed": [63131059, 14316132, 679102747],
+    "seed presumed-training #": [1805465776, 1966238763, 1150903954],
     "seed queries": [667321206, 1693579631, 526656739],
     "seed random #": [1749626977, 2076094181, 2130449616],
     "seed retry #": [476773577, 1774149786, 1285813729],

@@ -19,6 +19,7 @@ from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
+from al_ray.cluster.presumed import PresumedPairs
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
@@ -262,7 +263,8 @@ def deploy_services(
             else:
                 assert training is not None
                 scores = (config.scoring, config.seed) if uses_neighbours(config.scoring, task) else None
-                trainer = TrainerActor(training, pool, journal, watch, scores)
+                presumed = PresumedPairs(pool, journal, config.training, config.seed)
+                trainer = TrainerActor(training, pool, journal, watch, scores, presumed)
             refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.

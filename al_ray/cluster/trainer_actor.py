@@ -3,6 +3,7 @@
 from al_ray.cluster.pool.score_fit import choose_weight, fit_to_scores
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.presumed import PresumedPairs
 from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.sections import ScoringConfig
@@ -24,13 +25,15 @@ class TrainerActor:
         journal: RunFolder,
         watch: OnProgress,
         scores: tuple[ScoringConfig, int] | None = None,
+        presumed: PresumedPairs | None = None,
     ) -> None:
         """training: runs a training on one actor or several.
 
-        scores: the run's options of scores, and its seed; None where the score is the cosine.
+        scores: the run's options of scores, and its seed; None where the score is the cosine. presumed: draws pairs
+        that a training takes for non-matches.
         """
         self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
-        self.actors, self.scores = training.actors, scores
+        self.actors, self.scores, self.presumed = training.actors, scores, presumed
 
     def prepare(self, evaluator: PoolEvaluator) -> None:
         """Nothing is prepared before the first round."""
@@ -51,7 +54,11 @@ class TrainerActor:
         # Before the training, while the shards hold the vectors of the model before.
         weight = 0.0 if self.scores is None else choose_weight(self.pool, self.journal, number, *self.scores)
         folder = (self.journal.round(number) / "model").resolve()
-        events = self.training(labelled, number, start, str(folder))
+        pairs = labelled
+        if self.presumed is not None:
+            before = self.journal.model(number - 1) if number > 1 else self.untrained()
+            pairs = self.presumed.add(labelled, number, before)
+        events = self.training(pairs, number, start, str(folder))
         model = model_of(events, lambda step: self.watch("train", step.step, step.steps))
         round_folder = self.journal.round(number)
         # What an interrupted session left may be of another number: labels may have been corrected since.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.pairs import Keys, Mask, Pairs, Rows
+from al_ray.core.pairs import NO_PAIRS, Keys, Mask, Pairs, Rows
 from al_ray.core.scorer import Labels, Scorer
 
 # Labels of a pair: no match, a match, cannot be decided; OPEN has no label yet.
@@ -76,12 +76,14 @@ class Labelled:
 
     pairs (n, 2); labels (n,) NO, YES or UNSURE; rounds (n,) from 1; sources (n,) how each pair was chosen, such as
     "seed" or the name of a strategy.
+    presumed: (m, 2) other pairs, without a label, that a training takes for non-matches; they are never stored.
     """
 
     pairs: Pairs = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     labels: Labels = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
     rounds: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     sources: tuple[str, ...] = ()
+    presumed: Pairs = field(default_factory=lambda: NO_PAIRS)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -99,7 +101,7 @@ class Labelled:
     def where(self, kept: Mask) -> "Labelled":
         """(n,) which pairs are kept -> these."""
         sources = tuple(source for source, keep in zip(self.sources, kept.tolist(), strict=True) if keep)
-        return Labelled(self.pairs[kept], self.labels[kept], self.rounds[kept], sources)
+        return Labelled(self.pairs[kept], self.labels[kept], self.rounds[kept], sources, self.presumed)
 
     @property
     def warnings(self) -> list[str]:
@@ -120,6 +122,7 @@ class Labelled:
             labels=np.concatenate([self.labels, labels]),
             rounds=np.concatenate([self.rounds, np.full(len(labels), number, dtype=np.int32)]),
             sources=self.sources + (source,) * len(labels),
+            presumed=self.presumed,
         )
 
 

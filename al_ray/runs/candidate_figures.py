@@ -15,7 +15,7 @@ from typing import Any
 
 from al_ray.core.task import SPLITS
 from al_ray.metrics.error_examples import main_split
-from al_ray.runs.presumed_figures import presumed_figures
+from al_ray.runs.presumed_figures import presumed_by_training, presumed_figures
 
 BOTH, COSINE, UNTRAINED = "both", "cosine_average_precision", "untrained_average_precision"
 
@@ -97,17 +97,19 @@ def main_figures(line: Mapping[str, Any]) -> CandidateFigures | None:
 
 
 def candidate_scalars(line: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures of candidates as trackers name them, such as candidates/dev/cosine_average_precision."""
+    """Return the figures of candidates as trackers name them, such as candidates/dev/cosine_average_precision.
+
+    With them the share of matches among presumed non-matches, also those of a training.
+    """
     scalars: dict[str, float] = {}
     for split, one in candidate_figures(line).items():
         shares = {f"recall/{way}": share for way, share in one.recall.by_way.items() if share is not None}
         numbers = {"number": one.recall.candidates, **shares, COSINE: one.cosine}
         numbers |= {} if one.untrained is None else {UNTRAINED: one.untrained}
         scalars |= {f"candidates/{split}/{name}": float(number) for name, number in numbers.items()}
-    presumed = presumed_figures(line)
-    if presumed is not None and presumed.share is not None:
-        scalars["candidates/presumed/share"] = presumed.share
-    return scalars
+    both = {"candidates/presumed": presumed_figures(line), "presumed": presumed_by_training(line)}
+    shares = {name: figures.share for name, figures in both.items() if figures is not None}
+    return scalars | {f"{name}/share": share for name, share in shares.items() if share is not None}
 
 
 def _finite(value: Any) -> float:

@@ -1,6 +1,8 @@
-"""Of the presumed non-matches of a matcher, how many match: `candidates.presumed` of metrics.jsonl and record.json.
+"""Of presumed non-matches, how many match.
 
-number    of candidates that were drawn as non-matches
+`candidates.presumed` of metrics.jsonl and record.json has those of a matcher, and `presumed` those of a training.
+
+number    of pairs that were drawn as non-matches
 share     of them that match, as far as it is known; null if it is not known
 counted   whether all matches of the pool are known, so that the share is exact; else it is an estimate
 """
@@ -26,32 +28,58 @@ class PresumedFigures:
         """Return the dict that JSON files hold."""
         return asdict(self)
 
-    def words(self) -> str:
+    def words(self, by: "Learner") -> str:
         """Return a sentence on them."""
-        drawn = f"presumed non-matches: {self.number:,}"
+        drawn = f"{by.pairs}: {self.number:,}"
         if self.share is None:
             return f"{drawn}; how many of them match is not known before labels of both kinds are there"
         if self.counted:
             return f"{drawn}, of which {100 * self.share:.2g}% match (all matches of the task are known)"
-        return f"{drawn}, of which about {100 * self.share:.2g}% match (p >= 0.5 by a matcher of the labels alone)"
+        return f"{drawn}, of which about {100 * self.share:.2g}% match (p >= 0.5 by {by.estimate})"
 
-    def warning(self) -> str | None:
+    def warning(self, by: "Learner") -> str | None:
         """Return what to do if more than MOST of them match; else None."""
         if self.share is None or self.share <= MOST:
             return None
         return (
-            f"{'' if self.counted else 'about '}{100 * self.share:.2g}% of the presumed non-matches match, more than "
-            f"{MOST:.0%}: the matcher learns that these matches are none; give fewer or none (jobs.run "
-            "--candidates.presumed)"
+            f"{'' if self.counted else 'about '}{100 * self.share:.2g}% of the {by.pairs} match, more than "
+            f"{MOST:.0%}: {by.name} learns that these matches are none; give fewer or none (jobs.run {by.option})"
         )
 
 
+@dataclass(frozen=True)
+class Learner:
+    """What learns from presumed non-matches: its name, what they are called, what estimates matches, its option."""
+
+    name: str
+    pairs: str
+    estimate: str
+    option: str
+
+
+OF_MATCHER = Learner("the matcher", "presumed non-matches", "a matcher of the labels alone", "--candidates.presumed")
+OF_TRAINING = Learner(
+    "the encoder",
+    "presumed non-matches of the training",
+    "the cosine before it, fitted to the labels alone",
+    "--training.presumed",
+)
+
+
 def presumed_figures(line: Mapping[str, Any]) -> PresumedFigures | None:
-    """Return the figures of a line of metrics.jsonl, or of record.json; None if no non-matches were presumed.
+    """Return the figures of a matcher in a line of metrics.jsonl, or of record.json; None if there are none.
 
     ValueError, TypeError, KeyError or AttributeError if they are no such figures.
     """
-    content = line.get("candidates", {}).get(PRESUMED)
+    return _figures(line.get("candidates", {}).get(PRESUMED))
+
+
+def presumed_by_training(line: Mapping[str, Any]) -> PresumedFigures | None:
+    """Return the figures of a training, as `presumed_figures` does those of a matcher."""
+    return _figures(line.get(PRESUMED))
+
+
+def _figures(content: Any) -> PresumedFigures | None:
     if content is None:
         return None
     share = None if content["share"] is None else float(content["share"])
@@ -60,13 +88,16 @@ def presumed_figures(line: Mapping[str, Any]) -> PresumedFigures | None:
     return PresumedFigures(int(content["number"]), share, bool(content["counted"]))
 
 
+def _of_both(line: Mapping[str, Any]) -> list[tuple[PresumedFigures, Learner]]:
+    both = (presumed_figures(line), OF_MATCHER), (presumed_by_training(line), OF_TRAINING)
+    return [(figures, by) for figures, by in both if figures is not None]
+
+
 def presumed_lines(line: Mapping[str, Any]) -> list[str]:
-    """Return a sentence on the presumed non-matches of a round; nothing without any."""
-    figures = presumed_figures(line)
-    return [] if figures is None else [figures.words()]
+    """Return a sentence on the presumed non-matches of a round, for each that has some."""
+    return [figures.words(by) for figures, by in _of_both(line)]
 
 
-def presumed_warnings(candidates: Mapping[str, Any]) -> list[str]:
-    """Return the warning of a round whose `candidates` are given; nothing without one."""
-    figures = presumed_figures({"candidates": candidates})
-    return [] if figures is None or (warning := figures.warning()) is None else [warning]
+def presumed_warnings(line: Mapping[str, Any]) -> list[str]:
+    """Return the warnings of a round about its presumed non-matches; nothing without one."""
+    return [warning for figures, by in _of_both(line) if (warning := figures.warning(by)) is not None]

@@ -26,7 +26,7 @@ from al_ray.metrics.round_comparison import (
 )
 from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.ledger import Ledger
-from al_ray.runs.presumed_figures import presumed_figures
+from al_ray.runs.presumed_figures import presumed_by_training, presumed_figures
 from al_ray.storage.pair_cosines import read_fitted
 from al_ray.storage.uri import StoragePath
 
@@ -57,6 +57,7 @@ def _has_figures(line: Any) -> bool:
     try:
         candidate_figures(line if typed else {})
         presumed_figures(line if typed else {})
+        presumed_by_training(line if typed else {})
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return False
     return typed and all(fits(seconds, float) for seconds in line["seconds"].values())

@@ -42,7 +42,7 @@ from al_ray.metrics.round_comparison import drop_warnings
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
-from al_ray.runs.presumed_figures import presumed_warnings
+from al_ray.runs.presumed_figures import PRESUMED, PresumedFigures, presumed_warnings
 from al_ray.runs.round_metrics import (
     compare_with_round_before,
     content_of,
@@ -78,6 +78,8 @@ class RunFolder:
         self.seconds: dict[str, float] = {}
         # Of each measured split, what a run with a matcher knows of its candidates and of the cosine alone.
         self.candidates: dict[str, dict[str, Any]] = {}
+        # Of the training of the current round, if it has any.
+        self.presumed: PresumedFigures | None = None
 
     def round(self, number: int) -> StoragePath:
         """Return the folder of a round."""
@@ -173,6 +175,7 @@ class RunFolder:
         assert state.model is not None
         assert state.model.scorer is not None
         scorer, recall = state.model.scorer, self.round(state.round) / RECALL
+        presumed = {} if self.presumed is None else {PRESUMED: self.presumed.as_dict()}
         before, evaluated = None, dict[str, Any]()
         if number := state.round - 1:
             before = self.model(number).scorer
@@ -186,9 +189,10 @@ class RunFolder:
             "boundary": scorer.shown(scorer.boundary) if np.isfinite(scorer.boundary) else None,
             "neighbourhood": scorer.neighbourhood,
             **({"candidates": self.candidates} if scorer.matcher else {}),
+            **presumed,
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
-            + presumed_warnings(self.candidates)
+            + presumed_warnings({"candidates": self.candidates, **presumed})
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
         }

@@ -28,12 +28,18 @@ class Optimiser:
     def __init__(
         self, parts: Sequence[tuple[torch.nn.Module, float]], config: TrainingConfig, steps: int, device: str
     ) -> None:
-        """parts: modules, each with its peak learning rate. steps: number of all steps. device: of the modules."""
+        """parts: modules, each with its peak learning rate. steps: number of all steps. device: of the modules.
+
+        With `l2_sp` the first part, the encoder, is pulled towards the weights that it has now. A head is not: it has
+        learned nothing before.
+        """
         self.config, self.steps, self.device, self.taken = config, steps, device, 0
         self.rates = tuple(rate for _, rate in parts)
         groups = [{"params": [p for p in part.parameters() if p.requires_grad]} for part, _ in parts]
         self.all = [p for group in groups for p in group["params"]]
         self.gradients = WholeGradients(self.all)
+        pulled = groups[0]["params"] if config.l2_sp else []
+        self.pulled = [(parameter, parameter.detach().clone()) for parameter in pulled]
         self.adam = torch.optim.AdamW(groups, betas=BETAS, weight_decay=config.weight_decay, fused=True)
 
     @staticmethod
@@ -62,9 +68,21 @@ class Optimiser:
             group["eps"] = self.config.epsilon / shrink
             # torch decays by rate * decay, which has no bias correction to remove.
             group["weight_decay"] = self.config.weight_decay / undo
+        self._pull()
         self.adam.step()
         self.adam.zero_grad(set_to_none=True)
         self.taken += 1
+
+    @torch.no_grad()
+    def _pull(self) -> None:
+        """Decay towards the initial weights w0: w = w - rate l2_sp (w - w0), the step on l2_sp / 2 |w - w0|^2 (L2-SP).
+
+        Decoupled from the gradient, as AdamW decays towards 0 (Loshchilov and Hutter 2019): in the gradient it would be
+        clipped, and divided by Adam's sqrt(v), so that weights with large gradients would hardly be pulled.
+        """
+        share = self.rates[0] * self.factor() * self.config.l2_sp
+        for parameter, start in self.pulled:
+            parameter.lerp_(start, share)
 
 
 def thin_gradients(network: torch.nn.Module) -> None:

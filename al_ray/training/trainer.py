@@ -13,7 +13,7 @@ import torch
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import TrainingFailed
-from al_ray.core.labels import Labelled, Model
+from al_ray.core.labels import NO, Labelled, Model
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.encoder import TextEncoder, load
@@ -89,7 +89,8 @@ class Trainer:
             yield model
             return
         pool = fetched_tokens(storage_path(self.spec.folder))
-        pairs, tokens = _tokens(pool, labelled.pairs, self.spec.symmetric)
+        pairs, tokens = _tokens(pool, np.concatenate([labelled.pairs, labelled.presumed]), self.spec.symmetric)
+        labels = np.concatenate([labelled.labels, np.full(len(labelled.presumed), NO, dtype=np.uint8)])
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
             encoder = load(start, self.spec.encoder, pool, self.spec.device)
@@ -97,11 +98,11 @@ class Trainer:
                 encoder.use_left_prompt()
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
-            yield from self.steps(train(encoder, tokens, (pairs, labelled.labels), config, seed, checkpoint, group))
+            yield from self.steps(train(encoder, tokens, (pairs, labels), config, seed, checkpoint, group))
             if config.interpolation < 1:
                 interpolate(encoder, load(start, self.spec.encoder, pool, self.spec.device), config.interpolation)
             fit = folder.parent / FIT
-            scorer, good = group.once(partial(_refit, encoder, tokens, pairs, labelled, config, fit))
+            scorer, good = group.once(partial(_refit, encoder, tokens, pairs[: len(labelled)], labelled, config, fit))
             if good:
                 model = group.once(partial(write_model, encoder, scorer, folder, made_from))
                 group.once(checkpoint.drop)
@@ -118,7 +119,9 @@ class Trainer:
         """Return the digest of everything that decides the weights."""
         options = [self.spec.encoder.digested(), self.spec.training.digested()]
         round_start = [self.spec.seed, number, start.digest if start and start.path else None]
-        return input_digest([options, round_start], labelled.pairs, labelled.labels)
+        # As before there were presumed pairs.
+        presumed = [labelled.presumed] if len(labelled.presumed) else []
+        return input_digest([options, round_start], labelled.pairs, labelled.labels, *presumed)
 
 
 def interpolate(encoder: TextEncoder, start: TextEncoder, share: float) -> None:

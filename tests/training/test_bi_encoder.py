@@ -14,7 +14,7 @@ import torch
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
-from al_ray.core.errors import BadFile, TrainingFailed
+from al_ray.core.errors import BadFile, BadOption, TrainingFailed
 from al_ray.core.labels import Labelled, Model
 from al_ray.core.pairs import as_pairs
 from al_ray.core.task import Task
@@ -54,8 +54,8 @@ def trained(letters: EncoderConfig, task: Task, config: TrainingConfig, seed: li
     return encoder, list(train(encoder, (left, right), (pairs[:count], labels[:count]), config, seed))
 
 
-def adam_by_hand(start, gradients, rates, config: TrainingConfig):
-    """Lists of arrays: parameters, gradients step by step, a peak rate each -> the parameters after all steps."""
+def adam_by_hand(start, gradients, rates, pulls, config: TrainingConfig):
+    """Lists of arrays: parameters, gradients step by step, a peak rate and a pull each -> the parameters at the end."""
     steps, values = len(gradients), [value.copy() for value in start]
     means, squares = [np.zeros_like(v) for v in values], [np.zeros_like(v) for v in values]
     for taken, step in enumerate(gradients):
@@ -71,19 +71,23 @@ def adam_by_hand(start, gradients, rates, config: TrainingConfig):
             if config.bias_correction:
                 m, v = m / (1 - 0.9 ** (taken + 1)), v / (1 - 0.999 ** (taken + 1))
             rate = rates[place] * share
-            values[place] = values[place] * (1 - rate * config.weight_decay) - rate * m / (np.sqrt(v) + config.epsilon)
+            back = rate * pulls[place] * (values[place] - start[place])
+            decayed = (values[place] - back) * (1 - rate * config.weight_decay)
+            values[place] = decayed - rate * m / (np.sqrt(v) + config.epsilon)
     return values
 
 
 @pytest.mark.parametrize("bias_correction", [False, True])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-def test_the_optimiser_is_adam_by_hand(letters, bias_correction, weight_decay):
+@pytest.mark.parametrize(("weight_decay", "l2_sp"), [(0.0, 0.0), (0.3, 0.0), (0.0, 40.0), (0.3, 40.0)])
+def test_the_optimiser_is_adam_by_hand(letters, bias_correction, weight_decay, l2_sp):
     config = TrainingConfig(learning_rate=0.01, head_rate=7.0, bias_correction=bias_correction)
-    config = replace(config, weight_decay=weight_decay)
+    config = replace(config, weight_decay=weight_decay, l2_sp=l2_sp)
     encoder, head = Encoder.base(letters), Head(config).double()
     encoder.transformer = encoder.transformer.double()
     parameters = [*encoder.transformer.parameters(), *head.parameters()]
     rates = [0.01] * (len(parameters) - 2) + [0.07] * 2
+    # The head, which has learned nothing before, is not pulled.
+    pulls = [l2_sp] * (len(parameters) - 2) + [0.0] * 2
     optimiser, rng = Optimiser.of(encoder, head, config, steps=10), np.random.default_rng(0)
     start = [p.detach().numpy().copy() for p in parameters]
     # The first gradients exceed the clipping norm, the last do not.
@@ -92,8 +96,40 @@ def test_the_optimiser_is_adam_by_hand(letters, bias_correction, weight_decay):
         for parameter, gradient in zip(parameters, step, strict=True):
             parameter.grad = torch.tensor(gradient)
         optimiser.step()
-    for parameter, value in zip(parameters, adam_by_hand(start, gradients, rates, config), strict=True):
+    for parameter, value in zip(parameters, adam_by_hand(start, gradients, rates, pulls, config), strict=True):
         assert parameter.detach().numpy() == pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+def test_a_weight_without_a_gradient_goes_a_share_of_the_way_back():
+    encoder = torch.nn.Linear(1, 1, bias=False)
+    encoder.weight.data.fill_(1.0)
+    config = TrainingConfig(learning_rate=0.1, warmup=0.0, l2_sp=2.0)
+    optimiser = Optimiser([(encoder, 0.1)], config, 2, "cpu")
+    encoder.weight.data.fill_(3.0)
+    found = []
+    for _ in range(2):
+        encoder.weight.grad = torch.zeros(1, 1)
+        optimiser.step()
+        found.append(float(encoder.weight.detach()))
+    # 3 - 0.1 * 2 * (3 - 1) = 2.6 at the peak rate, then 2.6 - 0.05 * 2 * (2.6 - 1) = 2.44 at half of it.
+    assert found == pytest.approx([2.6, 2.44])
+    # Without the option no weight is copied, and none is touched.
+    assert Optimiser([(encoder, 0.1)], replace(config, l2_sp=0.0), 2, "cpu").pulled == []
+
+
+def test_a_pull_beyond_the_start_is_refused():
+    assert TrainingConfig(learning_rate=1e-3, l2_sp=1000.0).l2_sp == 1000
+    with pytest.raises(BadOption, match=r"--training.l2-sp 1001 times .* above 1, .*; give at most 1000"):
+        TrainingConfig(learning_rate=1e-3, l2_sp=1001.0)
+
+
+def test_the_stronger_the_pull_the_nearer_the_weights_stay(letters, make_task):
+    start, distances = Encoder.base(letters).network.state_dict(), list[float]()
+    for l2_sp in (0.0, 300.0, 1000.0):
+        encoder, _ = trained(letters, make_task(False), replace(FAST, l2_sp=l2_sp), [0, 0, 1])
+        weights = encoder.network.state_dict()
+        distances.append(float(sum(((weights[name] - value) ** 2).sum() for name, value in start.items())))
+    assert distances[0] > 2 * distances[1] > 4 * distances[2] > 0
 
 
 def test_with_correction_and_no_schedule_the_optimiser_is_torchs(letters):

@@ -15,8 +15,8 @@ from al_ray.runs.run_folder import opened
 from al_ray.training.bi_encoder import train
 from al_ray.training.checkpoint import NAME, Checkpoint
 
-# Weight decay, so that all of the optimizer's state is used.
-CONFIG = TrainingConfig(epochs=3, batch=8, learning_rate=1e-3, weight_decay=0.01)
+# Weight decay and a pull, so that all of the optimizer's state is used.
+CONFIG = TrainingConfig(epochs=3, batch=8, learning_rate=1e-3, weight_decay=0.01, l2_sp=50.0)
 
 
 @pytest.fixture

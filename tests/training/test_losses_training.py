@@ -150,7 +150,9 @@ def test_digests_of_models_older_than_losses_are_unchanged_and_others_depend_on_
     assert focal.digested()["loss"] == "focal"
 
 
-@pytest.mark.parametrize("changes", [{"frozen_layers": 1}, {"head": "cosine"}, {"head_start": "refit"}])
+@pytest.mark.parametrize(
+    "changes", [{"frozen_layers": 1}, {"head": "cosine"}, {"head_start": "refit"}, {"l2_sp": 1.0}, {"presumed": 1.0}]
+)
 def test_later_options_are_in_digests_only_where_they_are_not_the_default(changes):
     config, content = TrainingConfig(), TrainingConfig().content
     assert " ".join(content) == f"{BEFORE} loss losses"

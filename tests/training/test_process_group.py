@@ -33,7 +33,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["al_ray.training.trainer"])
 # Seconds of a wait that ends soon, unless the code is wrong: a busy machine takes long to start a process.
 LONG = 600
-FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2)
+FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2, l2_sp=20.0)
 
 
 @pytest.fixture(autouse=True)
@@ -99,14 +99,15 @@ def spec_of(pool_folder: Path, letters: EncoderConfig, **changes) -> TrainerSpec
 
 
 @pytest.mark.parametrize(
-    ("workers", "count", "steps"),
+    ("workers", "count", "presumed", "steps"),
     # Two epochs. Of 39 pairs four whole batches of 2 * 4 each; 7 pairs are one batch, shared out as 3, 2, 2.
-    [(2, 39, 8), (3, 7, 2)],
+    [(2, 39, 0, 8), (3, 7, 0, 2), (2, 30, 9, 8)],
 )
 def test_workers_take_the_steps_of_one_with_the_batch_of_all(
-    pool_folder, letters, small, tmp_path, workers, count, steps
+    pool_folder, letters, small, tmp_path, workers, count, presumed, steps
 ):
-    known = labelled(small, count)
+    known = replace(labelled(small, count), presumed=small.split("train").stated_negatives[20 : 20 + presumed])
+    assert len(known.presumed) == presumed
     alone = Trainer(spec_of(pool_folder, letters, workers=1, batch=workers * FAST.batch))
     wanted, one, fitted = drain(alone.train(known, 1, None, str(tmp_path / "one" / "model")))
     spec = spec_of(pool_folder, letters, workers=workers)

@@ -44,8 +44,8 @@ class TrainConfig(EncoderOptions):
     search: SearchConfig = field(default_factory=SearchConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """Concat uses epochs (the paper: 2 on QQP, 3 on WikiQA), rates and decay; batch, head-rate, initial-weight,
-    initial-bias, worst-loss, tries, workers, frozen-layers, head, head-start, interpolation and losses other than bce
-    are for cosine only."""
+    initial-bias, worst-loss, tries, workers, frozen-layers, head, head-start, interpolation, l2-sp, presumed and
+    losses other than bce are for cosine only."""
     evaluation: EvaluationConfig = MEASURED
     """Concat is always estimated from near and random negatives; cosine is counted exactly where jobs.run would."""
 
@@ -84,4 +84,5 @@ class TrainConfig(EncoderOptions):
     def steps(self, labels: int) -> int:
         """Return the number of training steps on `labels` labels; a last partial batch is dropped."""
         batch = self.concat_batch if self.model == "concat" else self.training.batch * self.training.workers
-        return self.training.epochs * (labels // min(batch, max(1, labels)))
+        pairs = self.training.pairs(labels)
+        return self.training.epochs * (pairs // min(batch, max(1, pairs)))

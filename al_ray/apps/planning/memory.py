@@ -215,12 +215,12 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
     """Return the memory of a training worker.
 
     Weights, gradients and two moments; activations of all layers, twice STATES each, for the texts of a step. With
-    several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice. The
-    stored outputs of frozen layers are counted for two texts of a pair, as if no text were in two pairs; of frozen
-    layers there are weights alone.
+    several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice, and
+    so does a pull towards the initial ones. The stored outputs of frozen layers are counted for two texts of a pair, as
+    if no text were in two pairs; of frozen layers there are weights alone.
     """
     sizes, recipe = run.sizes, run.config.training
-    each = (16 if recipe.workers == 1 else 20) + (4 if recipe.loss == "momentum" else 0)
+    each = (16 if recipe.workers == 1 else 20) + 4 * (recipe.loss == "momentum") + 4 * (recipe.l2_sp > 0)
     refit = 2 * run.labels[-1] * sizes.dim * 4
     frozen, trained = list[Memory](), sizes.trained_parameters(run.frozen)
     if run.frozen:

@@ -80,8 +80,8 @@ class Setting:
         return layers // 2 if asked == "half" else min(layers, asked)
 
     def frozen_states(self, labels: int) -> float:
-        """Return the bytes of the outputs of frozen layers, as if no text were in two of the labelled pairs."""
-        return 2 * labels * self.sizes.tokens * self.sizes.width * 4 if self.frozen else 0
+        """Return the bytes of the outputs of frozen layers, as if no text were in two of a training's pairs."""
+        return 2 * self.config.training.pairs(labels) * self.sizes.tokens * self.sizes.width * 4 if self.frozen else 0
 
     @property
     def texts(self) -> int:

@@ -169,7 +169,9 @@ def cells_of(index: str) -> int:
 
 
 def train_time(run: Setting, labels: int) -> Time:
-    """Return the time to train on all labels so far, without retries, while the shards wait.
+    """Return the time to train on all labels so far and on presumed non-matches, without retries.
+
+    The shards wait meanwhile.
 
     A step is a forward and a backward pass (twice as much) over the texts of both sides of a worker's pairs, and the
     update of all parameters. With w workers, a ring all-reduce sends the gradients, 4 bytes for a parameter,
@@ -178,8 +180,9 @@ def train_time(run: Setting, labels: int) -> Time:
     step if they are too large to be stored (training/frozen_states.py).
     """
     sizes, recipe = run.sizes, run.config.training
-    whole = min(recipe.batch * recipe.workers, labels)
-    steps, batch = recipe.epochs * (labels // whole), math.ceil(whole / recipe.workers)
+    pairs = recipe.pairs(labels)
+    whole = min(recipe.batch * recipe.workers, pairs)
+    steps, batch = recipe.epochs * (pairs // whole), math.ceil(whole / recipe.workers)
     passes = passes_of_step(batch, run.constants.device == CUDA)
     above = (sizes.layers - run.frozen) / sizes.layers
     stored = run.frozen_states(labels) <= MOST_BYTES
@@ -192,8 +195,8 @@ def train_time(run: Setting, labels: int) -> Time:
     step += time_of(6 * batch * sizes.operations * share, run.constants, "train", power)
     step += time_of(trained, run.constants, "optimiser", power if run.constants.device == CUDA else 1.0)
     step += time_of(8 * trained * (1 - 1 / recipe.workers), run.constants, "transfer")
-    once = encode_time(run, 2 * labels)
-    return step.times(steps) + once + (once.times(1 - above) if stored else Time())
+    frozen = encode_time(run, 2 * pairs).times(1 - above)
+    return step.times(steps) + encode_time(run, 2 * labels) + (frozen if stored else Time())
 
 
 def evaluate_time(run: Setting) -> Time:

@@ -14,12 +14,13 @@ from al_ray.cluster.candidates.reference_file import write_reference
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.presumed import PresumedPairs, chosen_keys, count_matches
 from al_ray.cluster.training_group import Training, model_of
 from al_ray.cluster.workers import get_results
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.labels import ENCODER, YES, Labelled, Model, SavedMatcher, SavedReference
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct, is_in
+from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
@@ -63,10 +64,8 @@ def matches_among(task: Task, presumed: Pairs, far: Features, known: Known) -> P
     that they are non-matches. Their mean p would say too much: labels are of pairs that are hard to tell, so p of far
     pairs is some percent where none of them matches (docs/matcher.md).
     """
-    split = task.split("train")
-    if task.labels_are == "complete":
-        matches = is_in(split.space.keys(presumed), split.positive_keys)
-        return PresumedFigures(len(presumed), float(matches.mean()), True)
+    if (counted := count_matches(task, presumed)) is not None:
+        return counted
     if len(np.unique(known.labels)) < 2:
         # p would be that of the one label, whatever a pair is.
         return PresumedFigures(len(presumed), None, False)
@@ -139,6 +138,8 @@ class MatcherTrainer:
     def _train_encoder(self, training: Training, labelled: Labelled, number: int, start: Model) -> None:
         """Train the encoder of round `number`, unless an interrupted session did, and find candidates by it."""
         folder = (self.journal.round(number) / ENCODER).resolve()
+        presumed = PresumedPairs(self.pool, self.journal, self.config.training, self.config.seed)
+        labelled = presumed.add(labelled, number, self.candidates.encoder)
         events = training(labelled, number, start.by_cosine, str(folder))
         self._use(model_of(events, lambda step: self.watch("train", step.step, step.steps)).by_cosine)
         self._measure()
@@ -159,6 +160,7 @@ class MatcherTrainer:
 
         start: from whose weights the encoder is trained, if it is in this round.
         """
+        self.journal.presumed = None
         trained = 0 if self.training is None else number - number % self.config.encoder_every
         of_encoder, of_matcher = label_halves(labelled, trained)
         if self.training is not None and trained == number:
@@ -222,8 +224,6 @@ class MatcherTrainer:
         split, count = self.pool.task.split("train"), self.config.candidates.far(self.pool.task.symmetric)
         if not count:
             return np.empty((0, 2), dtype=np.int64)
-        batches = [self.journal.ledger.batch(earlier) for earlier in range(1, number + 1)]
-        chosen = [split.space.keys(batch.pairs) for batch in batches if batch is not None]
-        far = self.candidates.far(split, distinct(NO_KEYS, *chosen))
+        far = self.candidates.far(split, chosen_keys(self.journal, number))
         rng = generator(self.config.seed, "presumed")
         return split.space.pairs(np.sort(rng.permutation(far)[:count]))

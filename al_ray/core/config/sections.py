@@ -11,7 +11,7 @@ MOST_NEAR_PAIRS = 10_000_000
 # What auto stands for in a task of one set of texts (docs/matcher.md).
 OF_DENSE, PRESUMED = 400, 300
 # Options of TrainingConfig that are in digests only where they are not the default.
-LATE = ("frozen_layers", "head", "head_start", "interpolation")
+LATE = ("frozen_layers", "head", "head_start", "interpolation", "l2_sp", "presumed")
 INITIAL = 10.0, -50.0
 Sides = Literal["left", "both"]
 
@@ -164,11 +164,24 @@ class TrainingConfig:
     interpolation: Annotated[float, Between(0, 1), RARE] = 1.0
     """Weights of each round's model: this share of the trained ones, and the rest of those that the training began from
     (Wortsman et al. 2022, Robust fine-tuning of zero-shot models). 1: the trained ones alone (docs/recipes.md)."""
+    l2_sp: Annotated[float, Between(0, 1e9), RARE] = 0.0
+    """Decay of the encoder's weights towards those that the training began from, as weight decay is towards 0: each
+    step takes the learning rate times this share of the way back (L2-SP, Li, Grandvalet and Davoine 2018, decoupled as
+    in AdamW). 1,000 and 3,000 were measured, at a rate of 2e-5 (docs/recipes.md)."""
+    presumed: Annotated[float, Between(0, 100), RARE] = 0.0
+    """Pairs of the pool without a label, drawn at random, that a training takes for non-matches: this many for each
+    label. They are never stored as labels, and the scorer is not fitted to them. Each round says how many of them
+    match, as far as that is known, and warns above 1% (docs/recipes.md)."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for options of the head that the loss does not use, and for a word that is no choice."""
         if isinstance(self.frozen_layers, str) and self.frozen_layers != "half":
             raise BadOption(f"--training.frozen-layers is {self.frozen_layers!r}; give a number or half")
+        if self.l2_sp * self.learning_rate > 1:
+            raise BadOption(
+                f"--training.l2-sp {self.l2_sp:g} times --training.learning-rate {self.learning_rate:g} is above 1, so "
+                f"a step would go back beyond the initial weights; give at most {1 / self.learning_rate:g}"
+            )
         headless, start = self.loss in WITHOUT_HEAD, (self.initial_weight, self.initial_bias)
         if start != INITIAL and (headless or self.head_start == "refit"):
             cause = (
@@ -183,6 +196,10 @@ class TrainingConfig:
             raise BadOption(
                 f"--training.loss {self.loss} uses no head; leave out --training.head-start {self.head_start}"
             )
+
+    def pairs(self, labels: int) -> int:
+        """Return the number of pairs of a training on so many labels: with its presumed non-matches."""
+        return labels + round(self.presumed * labels)
 
     @property
     def content(self) -> dict[str, Any]:

@@ -209,6 +209,23 @@ def test_a_training_with_half_of_the_layers_frozen_is_as_worked_by_hand(monkeypa
     assert seconds(made(frozen), 1) == seconds(made(), 1), "half of one layer is none"
 
 
+def test_presumed_non_matches_take_steps_and_are_not_fitted():
+    times = [
+        seconds(made(replace(EXACT, first_batch=labels, training=replace(EXACT.training, presumed=presumed))), 1)[
+            "train"
+        ]
+        for labels, presumed in ((4, 0.0), (2, 1.0), (2, 0.0))
+    ]
+    # The steps of 4 labels, and the fit of 2, whose 4 texts are 4 * 360 operations in 2 batches.
+    assert times[1] == pytest.approx(times[0] - (4 * 360 / 360 + 2 / 4))
+    assert times[2] < times[1]
+
+
+def test_a_pull_towards_the_initial_weights_keeps_a_copy_of_them():
+    pulled = made(replace(EXACT, training=replace(EXACT.training, l2_sp=1.0)))
+    assert of(pulled, "trainer", "weights") == of(made(), "trainer", "weights") * 20 / 16
+
+
 def test_a_training_by_two_workers_is_as_worked_by_hand():
     two = made(replace(EXACT, first_batch=4, training=replace(EXACT.training, workers=2)))
     # 3 steps of 2 pairs a worker, which gets half of 1112 gradients of 4 bytes twice; then 8 texts in 4 batches.

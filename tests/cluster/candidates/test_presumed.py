@@ -14,7 +14,15 @@ from al_ray.core.errors import BadFile
 from al_ray.datasets.task_folder import write_task
 from al_ray.matcher.learner import DEFAULT
 from al_ray.runs.candidate_figures import candidate_figures, candidate_scalars
-from al_ray.runs.presumed_figures import PRESUMED, PresumedFigures, presumed_figures, presumed_warnings
+from al_ray.runs.presumed_figures import (
+    OF_MATCHER,
+    OF_TRAINING,
+    PRESUMED,
+    PresumedFigures,
+    presumed_by_training,
+    presumed_figures,
+    presumed_warnings,
+)
 from al_ray.runs.round_metrics import read_lines
 from tests.cluster.candidates.test_commands import config_of
 
@@ -57,20 +65,37 @@ def test_elsewhere_a_matcher_that_was_not_told_says_how_many_match(make_task):
 
 def test_a_round_says_how_many_match_and_warns_above_one_percent():
     few, many = PresumedFigures(300, 0.01, False), PresumedFigures(300, 0.0467, True)
-    assert few.words() == (
+    assert few.words(OF_MATCHER) == (
         "presumed non-matches: 300, of which about 1% match (p >= 0.5 by a matcher of the labels alone)"
     )
-    assert many.words() == "presumed non-matches: 300, of which 4.7% match (all matches of the task are known)"
-    assert "is not known before labels of both kinds" in PresumedFigures(300, None, False).words()
+    assert (
+        many.words(OF_MATCHER) == "presumed non-matches: 300, of which 4.7% match (all matches of the task are known)"
+    )
+    assert "is not known before labels of both kinds" in PresumedFigures(300, None, False).words(OF_MATCHER)
     for figures in (few, PresumedFigures(300, None, False)):
-        assert presumed_warnings({PRESUMED: figures.as_dict()}) == []
-    (warning,) = presumed_warnings({PRESUMED: many.as_dict()})
+        assert presumed_warnings({"candidates": {PRESUMED: figures.as_dict()}}) == []
+    (warning,) = presumed_warnings({"candidates": {PRESUMED: many.as_dict()}})
     assert warning.startswith("4.7% of the presumed non-matches match, more than 1%: ")
     assert warning.endswith("give fewer or none (jobs.run --candidates.presumed)")
     line = {**LINE, "candidates": {PRESUMED: many.as_dict()}, "warnings": [warning]}
-    assert format_round(line).splitlines()[-2:] == [many.words(), f"warning: {warning}"]
+    assert format_round(line).splitlines()[-2:] == [many.words(OF_MATCHER), f"warning: {warning}"]
     assert "presumed" not in format_round({**LINE, "candidates": {}})
     assert presumed_warnings({}) == []
+
+
+def test_a_training_says_the_same_of_its_own():
+    few, many = PresumedFigures(300, 0.01, False), PresumedFigures(300, 0.0467, True)
+    assert few.words(OF_TRAINING) == (
+        "presumed non-matches of the training: 300, of which about 1% match (p >= 0.5 by the cosine before it, fitted "
+        "to the labels alone)"
+    )
+    both = {"candidates": {PRESUMED: many.as_dict()}, PRESUMED: many.as_dict()}
+    of_matcher, of_training = presumed_warnings(both)
+    assert of_matcher.endswith("(jobs.run --candidates.presumed)")
+    assert of_training.startswith("4.7% of the presumed non-matches of the training match, more than 1%: the encoder")
+    assert of_training.endswith("give fewer or none (jobs.run --training.presumed)")
+    assert presumed_warnings({PRESUMED: few.as_dict()}) == []
+    assert format_round({**LINE, PRESUMED: few.as_dict()}).splitlines()[-1] == few.words(OF_TRAINING)
 
 
 def test_figures_are_read_as_written_and_are_of_no_split():
@@ -80,11 +105,17 @@ def test_figures_are_read_as_written_and_are_of_no_split():
     assert candidate_figures(line) == {}
     assert candidate_scalars(line) == {"candidates/presumed/share": 0.02}
     assert presumed_figures(LINE) is None
+    line = json.loads(json.dumps({**LINE, PRESUMED: found.as_dict()}))
+    assert (presumed_by_training(line), presumed_figures(line)) == (found, None)
+    assert candidate_scalars(line) == {"presumed/share": 0.02}
 
 
 @pytest.mark.parametrize("content", [3, {"number": 3}, {"number": 3, "share": 1.5, "counted": True}])
-def test_a_damaged_line_is_refused(tmp_path, content):
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({**LINE, "candidates": {PRESUMED: content}}) + "\n")
+@pytest.mark.parametrize("of_matcher", [True, False])
+def test_a_damaged_line_is_refused(tmp_path, content, of_matcher):
+    figures = {PRESUMED: content}
+    line = {**LINE, **({"candidates": figures} if of_matcher else figures)}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(BadFile, match="is not the line of round 1; restore it"):
         read_lines(tmp_path)
 
