@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.api.runs import CLUSTER, Run
+from al_ray.api.run_reading import Run
+from al_ray.api.runs import CLUSTER
 from al_ray.cluster.measurement import evaluate_rounds
 from al_ray.cluster.pool.score_fit import refuse_scores
 from al_ray.cluster.session import session

@@ -13,8 +13,9 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, evaluate_scores
+from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run
 from al_ray.cli._evaluate.printout import print_difference
+from al_ray.cli._evaluate.scores import evaluate_scores
 from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
 from al_ray.cli._prepare.options import Evaluation
 from al_ray.cli._run.pipeline import run
