@@ -11,7 +11,7 @@ from al_ray.core.config.sections import ScoringConfig, Sides
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.datasets.tables.label_tables import labels_table
-from al_ray.metrics.handover import RoundName
+from al_ray.metrics.handover import LAST, RoundName
 from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.uri import StoragePath, storage_path
@@ -98,16 +98,19 @@ class Run:
         config = replace(self.config, scoring=ScoringConfig(neighbourhood, sides))
         return Run(self.path, config, self.stopped)
 
-    def complete_round(self, round: int | None, first: int = 0) -> int:
-        """Return the number of a complete round, the last one by default; 0 is the untrained encoder.
+    def complete_round(self, round: RoundName, first: int = 0) -> int:
+        """Return the number of a complete round, the last one for "last" and by default; 0 is the untrained encoder.
 
         Raises:
             BadOption: if the round is before `first` or not complete.
         """
         last = self.rounds
-        number = last if round is None else round
-        if not first <= number <= last:
-            raise BadOption(f"round {number}: {self.path} has complete rounds 1 to {last}; 0 is the untrained encoder")
+        number = last if round in (None, LAST) else round
+        if type(number) is not int or not first <= number <= last:
+            raise BadOption(
+                f"round {number}: {self.path} has complete rounds 1 to {last}; give one of these, last, or 0 for the "
+                "untrained encoder"
+            )
         return number
 
 

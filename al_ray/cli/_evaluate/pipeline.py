@@ -154,7 +154,7 @@ def sampling(options: Options, run: Run) -> EvaluationConfig:
 
 def folder_of(options: Options, run: Run) -> StoragePath:
     """Return the folder to which evaluations of a run are written."""
-    return run.path if options.round is None else run.folder.round(options.round)
+    return run.path if options.round is None else run.folder.round(run.complete_round(options.round))
 
 
 def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath]:
