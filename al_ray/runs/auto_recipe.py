@@ -70,6 +70,6 @@ def compares_texts(encoder: str) -> bool:
         reason = str(error).strip().partition("\n")[0]
         raise BadOption(
             f"--encoder {encoder}: its files, by which the recipe for these texts is chosen, cannot be had here "
-            f"({reason}); give a folder with safetensors, a hub name, or all-MiniLM-L6-v2; or, if only workers have them, --recipe "
-            "tuned or --recipe paper"
+            f"({reason}); give a folder with safetensors, a hub name, or all-MiniLM-L6-v2; or, if only workers have "
+            "them, --recipe tuned or --recipe paper"
         ) from error
