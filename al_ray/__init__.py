@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from al_ray.api.matching import MatchFolder, match, match_into
     from al_ray.api.models import PairModel, load_model
     from al_ray.api.reports import report
-    from al_ray.api.runs import Run, load_run, run
+    from al_ray.api.run_reading import Run, load_run
+    from al_ray.api.runs import run
     from al_ray.api.tasks import load_task, prepare
     from al_ray.api.training import train_bi_encoder, train_cross_encoder
     from al_ray.apps.audit.options import AuditConfig
@@ -118,7 +119,7 @@ _MODULES = {
     "PairModel": "al_ray.api.models",
     "RecordModel": "al_ray.api.matchers",
     "RecordScores": "al_ray.api.matchers",
-    "Run": "al_ray.api.runs",
+    "Run": "al_ray.api.run_reading",
     "RunConfig": "al_ray.active_learning.config",
     "SearchConfig": "al_ray.core.config.sections",
     "Synthetic": "al_ray.datasets.sources",
@@ -133,7 +134,7 @@ _MODULES = {
     "import_labels": "al_ray.api.labels",
     "load_matcher": "al_ray.api.matchers",
     "load_model": "al_ray.api.models",
-    "load_run": "al_ray.api.runs",
+    "load_run": "al_ray.api.run_reading",
     "load_task": "al_ray.api.tasks",
     "match": "al_ray.api.matching",
     "match_into": "al_ray.api.matching",

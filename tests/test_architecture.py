@@ -124,6 +124,11 @@ LOCAL_IMPORTS = {
     ("al_ray.cluster.workers", "al_ray.cluster.ray_workers.RayWorkers"),
     ("al_ray.cluster.session", "al_ray.cluster.ray_session.ray_session"),
     ("al_ray.cluster.training_group", "al_ray.cluster.trainer_group.deploy_group"),
+    # They load torch, and are of no use to who only reads a run, its labels or an audit of it.
+    ("al_ray.oracles.registry", "al_ray.oracles.cross_encoder"),
+    ("al_ray.runs.trackers.tensorboard", "tensorboardX"),
+    ("al_ray.api.run_reading", "al_ray.api.models"),
+    *(("al_ray.api.audits", module) for module in ("al_ray.apps.audit.sampling", "al_ray.cluster.session")),
     # It loads pandas where that is installed, and only a run with a matcher needs it.
     *((f"al_ray.matcher.{module}", "sklearn") for module in ("cosine_trees", "extra_trees", "splines", "forest")),
 }

@@ -6,7 +6,7 @@ from math import log
 from typing import Annotated, Literal, cast
 
 from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_help, strategies_help
-from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
+from al_ray.core.config.bounds import RARE, Between, Group, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.oracle import oracle_forms, oracle_kind, oracle_name, oracles_help
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
@@ -41,18 +41,18 @@ class RunConfig(EncoderConfig):
     growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
     """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
     when a run is resumed."""
-    choose_ahead: Annotated[bool, Group("oracle")] = False
+    choose_ahead: Annotated[bool, Group("oracle"), RARE] = False
     """Choose the pairs of a round before those of the round before are labelled, so that people need not wait while a
     model learns (with small batches: --first-batch 10). Each choice knows the labels of one round fewer."""
     dev_labels: Annotated[int, Between(0, 1_000_000)] = 0
     """Pairs of dev to draw and label after each round, by the same oracle, to measure the model where not all matches
     of dev are known. These labels come on top of those of the rounds. It may change when a run is resumed."""
     oracle: str = field(default="simulated", metadata={"help": oracles_help()})
-    seeding: Annotated[Literal["retrieval", "stated"], PAPER] = "retrieval"
+    seeding: Annotated[Literal["retrieval", "stated"], PAPER, RARE] = "retrieval"
     """Seed set, the first batch: the most similar pairs (4.2.3), or a random sample of the stated pairs (5.7)."""
-    matched: Annotated[tuple[int, int] | None, PAPER] = None
+    matched: Annotated[tuple[int, int] | None, PAPER, RARE] = None
     """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
-    train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
+    train_every_budget: Annotated[bool, PAPER, RARE] = field(default=False, metadata={"help": budgets_help()})
     matcher: Annotated[Literal["on", "off", "auto"], Group("candidates")] = "off"
     """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates, by
     comparisons of their fields (docs/matcher.md). off: every round trains the encoder, whose cosine ranks pairs. auto:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from al_ray.api.runs import CLUSTER, Run, load_run
+from al_ray.api.run_reading import Run, load_run
 from al_ray.apps.audit.band_printout import format_bands
 from al_ray.apps.audit.calibration import (
     choose_threshold,
@@ -21,9 +21,7 @@ from al_ray.apps.audit.match_printout import format_match_precision
 from al_ray.apps.audit.matches import read_labelled_matches
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
-from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
 from al_ray.apps.audit.thresholds import measured_at
-from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
@@ -35,10 +33,10 @@ from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.storage.uri import StoragePath, local_path, storage_path
-from al_ray.training.saved_model import calibrated_scorer
 
-AUDIT = AuditConfig()
+CLUSTER, AUDIT = ClusterConfig(), AuditConfig()
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,10 @@ def sample_audit(
         BadOption: if the round is not complete.
         WrongFolder: if the folder holds another audit.
     """
+    # Not at the top: they load torch, which an estimate does not need.
+    from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
+    from al_ray.cluster.session import session
+
     target = _folder_of(run, config) if out is None else local_path(out, "--out")
     refuse_lost(target)
     refuse_inside(target, storage_path(run.config.task))
@@ -274,5 +276,5 @@ def _stored_calibration(run: Run | None, record: Record, path: Path) -> Scorer |
     run = run or load_run(path.resolve().parent)
     if number > run.rounds or run.folder.model(number).digest != record.asked.model or record.scorer is None:
         return None
-    scorer, source = calibrated_scorer(run.folder.round(number) / "model", record.scorer)
+    scorer, source = calibrated_scorer(run.folder.round(number) / "model" / "scorer.json", record.scorer)
     return None if source is None else scorer

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.api.runs import CLUSTER, Run
+from al_ray.api.run_reading import Run
+from al_ray.api.runs import CLUSTER
 from al_ray.cluster.measurement import evaluate_rounds
 from al_ray.cluster.pool.score_fit import refuse_scores
 from al_ray.cluster.session import session
@@ -13,6 +14,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.metrics.evaluation import Comparison, Evaluation
 from al_ray.metrics.evaluation import compare as compare_evaluations
+from al_ray.metrics.handover import RoundName
 from al_ray.runs.run_folder import RunFolder, bound_config
 
 
@@ -20,16 +22,16 @@ def evaluate(
     run: Run,
     split: str = "dev",
     *,
-    round: int | None = None,
+    round: RoundName = None,
     evaluation: EvaluationConfig | None = None,
     cluster: ClusterConfig = CLUSTER,
     on_progress: OnProgress = no_progress,
 ) -> Evaluation:
     """Evaluate a round of a run over all pairs of a split: average precision and P@R20, each with a 95% interval.
 
-    round: the last complete one by default; 0 is the untrained encoder. evaluation: mode and sizes of the samples; the
-    run's own by default. Only a sample of pairs that was drawn for it is written, into the run folder (evaluation/), so
-    that the next call takes the same. Works in this process, or on Ray (docs/api.md).
+    round: the last complete one by default and for "last"; 0 is the untrained encoder. evaluation: mode and sizes of
+    the samples; the run's own by default. Only a sample of pairs that was drawn for it is written, into the run folder
+    (evaluation/), so that the next call takes the same. Works in this process, or on Ray (docs/api.md).
 
     Examples:
         >>> evaluation = al_ray.evaluate(al_ray.load_run(folder / "run"), "test")
@@ -53,7 +55,7 @@ def compare(
     other: Run,
     split: str = "dev",
     *,
-    round: int | None = None,
+    round: RoundName = None,
     evaluation: EvaluationConfig | None = None,
     cluster: ClusterConfig = CLUSTER,
     on_progress: OnProgress = no_progress,
@@ -77,7 +79,7 @@ def compare(
         return compare_evaluations(*evaluate_rounds(rounds, cluster, split, on_progress))
 
 
-def trained_round(run: Run, round: int | None) -> int:
+def trained_round(run: Run, round: RoundName) -> int:
     """Return the number of a complete round, the last one by default, after a check that its model is there."""
     number = run.complete_round(round)
     if number:
@@ -87,7 +89,7 @@ def trained_round(run: Run, round: int | None) -> int:
 
 
 def _open_round(
-    run: Run, split: str, round: int | None, evaluation: EvaluationConfig | None
+    run: Run, split: str, round: RoundName, evaluation: EvaluationConfig | None
 ) -> tuple[RunConfig, RunFolder, int]:
     """Return a complete round as `evaluate_rounds` takes it, after a check that the split has positives."""
     number = trained_round(run, round)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from al_ray.api.runs import Run
+from al_ray.api.run_reading import Run
 from al_ray.apps.exporting import pipeline
 from al_ray.apps.exporting.options import ExportOptions
 from al_ray.apps.matching.model import open_model

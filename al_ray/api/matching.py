@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from al_ray.api.runs import CLUSTER, Run
+from al_ray.api.run_reading import Run
+from al_ray.api.runs import CLUSTER
 from al_ray.apps.matching import pipeline
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions

@@ -18,9 +18,10 @@ from al_ray.metrics.handover import Choice, RoundName
 from al_ray.runs.handover import choose_model
 from al_ray.runs.other_runs import run_of_model
 from al_ray.runs.run_folder import bound_config
+from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.runs.untrained_figures import untrained_digest
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, refuse_matcher, saved_encoding
+from al_ray.training.saved_model import SCORER, read_model, refuse_matcher, saved_encoding
 from al_ray.training.untrained_model import untrained_model
 
 logger = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ def load_model(path: str | StoragePath, device: str = "cpu", *, round: RoundName
         refuse_matcher(folder)
     if model is None or model.scorer is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
-    scorer, calibrated_on = calibrated_scorer(folder, model.scorer)
+    scorer, calibrated_on = calibrated_scorer(folder / SCORER, model.scorer)
     of = run_of_model(folder)
     if of is None:
         encoder = saved(str(folder), saved_encoding(folder), device)

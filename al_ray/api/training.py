@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from al_ray.api.runs import CLUSTER, Run, run
+from al_ray.api.run_reading import Run
+from al_ray.api.runs import CLUSTER, run
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import train_and_evaluate
 from al_ray.core.config.cluster import ClusterConfig

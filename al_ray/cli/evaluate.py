@@ -14,6 +14,10 @@ OPTIONS = Options
 def main() -> None:
     """Parse the options, evaluate, print and write."""
     options = parse_options(OPTIONS, "evaluate", "Average precision over all pairs, of a run or of your own scores.")
-    from al_ray.cli._evaluate.pipeline import run_command
+    if options.scores is not None and options.run is None:
+        # The work on scores of others loads no model.
+        from al_ray.cli._evaluate.scores import run_command
+    else:
+        from al_ray.cli._evaluate.pipeline import run_command
 
     run_command(options)

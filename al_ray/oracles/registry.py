@@ -8,7 +8,6 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.core.config.oracle import OracleConfig, oracle_kind, oracle_name
 from al_ray.core.progress import OnProgress
-from al_ray.oracles.cross_encoder import CrossEncoderOracle
 from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.llm.oracle import LlmOracle, llm_service, uncounted_cost
 from al_ray.oracles.people import FileOracle, PageOracle
@@ -37,6 +36,13 @@ class OracleRequest:
     def ledger(self) -> Ledger:
         """Return the ledger of the split."""
         return self.journal.ledger if self.split == "train" else self.journal.dev_labels.ledger
+
+
+def _model_oracle(request: OracleRequest) -> Oracle:
+    # Not at the top: it loads torch, which no other oracle needs.
+    from al_ray.oracles.cross_encoder import CrossEncoderOracle
+
+    return CrossEncoderOracle(request.config.oracle, request.journal.task, request.config.threads, request.watch)
 
 
 def _page_oracle(request: OracleRequest) -> Oracle:
@@ -75,9 +81,7 @@ MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
     "simulated": lambda request: SimulatedOracle(request.journal.task.measurable(request.split)),
     "file": lambda request: FileOracle(request.ledger),
     "page": _page_oracle,
-    "model": lambda request: CrossEncoderOracle(
-        request.config.oracle, request.journal.task, request.config.threads, request.watch
-    ),
+    "model": _model_oracle,
     "llm": _llm_oracle,
     "function": _function_oracle,
 }

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from typing import TypeVar
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.errors import BadOption
@@ -11,6 +12,7 @@ from al_ray.runs.run_folder import bound_config
 from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
+Config = TypeVar("Config", bound=RunConfig)
 
 
 def without_auto(config: RunConfig, task: Task, folder: StoragePath) -> RunConfig:
@@ -24,7 +26,7 @@ def without_auto(config: RunConfig, task: Task, folder: StoragePath) -> RunConfi
     return with_matcher_chosen(config, task, stored).settled(task.split("train").space.total)
 
 
-def with_matcher_chosen(config: RunConfig, task: Task, stored: RunConfig | None) -> RunConfig:
+def with_matcher_chosen(config: Config, task: Task, stored: RunConfig | None) -> Config:
     """Return the config with --matcher on or off in place of auto, and log which and why. BadOption as above.
 
     stored: the options with which the folder's work began, if it has begun; their choice holds.

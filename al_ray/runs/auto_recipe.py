@@ -7,6 +7,7 @@ from typing import TypeVar
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.encoder import is_cnn
 from al_ray.core.config.recipes import RECIPES, RecipeName, TaskKind, recipe_for
+from al_ray.core.errors import BadOption
 from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import read_sides
 from al_ray.encoders.modules import find_file
@@ -59,11 +60,16 @@ def recipe_of(task: StoragePath, encoder: str) -> tuple[RecipeName, str]:
 def compares_texts(encoder: str) -> bool:
     """Return whether an encoder was trained to compare texts: one that has the modules of sentence-transformers.
 
-    False for one on the hub whose files cannot be had here.
+    BadOption if its files cannot be had here.
     """
     if is_cnn(encoder) or encoder == RANDOM_BERT:
         return False
     try:
         return find_file(folder_of(encoder), "modules.json") is not None
-    except (OSError, ValueError):
-        return False
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise BadOption(
+            f"--encoder {encoder}: its files, by which the recipe for these texts is chosen, cannot be had here "
+            f"({reason}); give a folder with safetensors, a hub name, or all-MiniLM-L6-v2; or, if only workers have "
+            "them, --recipe tuned or --recipe paper"
+        ) from error

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from al_ray.core.errors import BadFile
+from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json, write_root
 from al_ray.storage.uri import StoragePath
 
@@ -39,3 +40,22 @@ def replace_recalibration(path: StoragePath, source: str, recalibration: Mapping
     elif earlier is not None:
         content = read_json(path, ["digest"])
         write_root(path, {name: value for name, value in content.items() if name != "recalibration"})
+
+
+def calibrated_scorer(path: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
+    """Return what a scorer.json has of w and b fitted to drawn pairs, and the source of labels; else `trained`, None.
+
+    The field calibration, which `evaluate --threshold-for` writes, is the reliability of the trained scorer on dev. It
+    shows how far p is from a probability, and makes it none.
+    """
+    content = read_json(path, [])
+    recalibration: dict[str, Any] | None = content.get("recalibration")
+    if recalibration is None:
+        return trained, None
+    try:
+        weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
+        # Of the score itself: p of a matcher is fitted as a score.
+        scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood, both_sides=trained.both_sides)
+        return scorer, str(recalibration["source"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{path} has a damaged calibration ({error!r}); restore it") from error

@@ -180,22 +180,3 @@ def saved_encoding(folder: StoragePath) -> EncoderConfig:
         return EncoderConfig(str(folder), max_length=limit, prompt_left=prompt_left, prompt_right=prompt_right)
     except BadOption as error:
         raise BadFile(f"{path}: {error} (restore it)") from error
-
-
-def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
-    """Return the scorer that was fitted to drawn pairs, and the source of their labels; else the trained one, and None.
-
-    The field calibration, which `evaluate --threshold-for` writes, is the reliability of the trained scorer on dev. It
-    shows how far p is from a probability, and makes it none.
-    """
-    content = read_json(folder / SCORER, [])
-    recalibration: dict[str, Any] | None = content.get("recalibration")
-    if recalibration is None:
-        return trained, None
-    try:
-        weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
-        # Of the score itself: p of a matcher is fitted as a score.
-        scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood, both_sides=trained.both_sides)
-        return scorer, str(recalibration["source"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error

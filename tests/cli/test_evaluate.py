@@ -13,11 +13,13 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, evaluate_scores
+from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run
 from al_ray.cli._evaluate.printout import print_difference
+from al_ray.cli._evaluate.scores import evaluate_scores
 from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
 from al_ray.cli._prepare.options import Evaluation
 from al_ray.cli._run.pipeline import run
+from al_ray.cli._shared.entry import parse_options
 from al_ray.cli.evaluate import main
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
@@ -211,6 +213,14 @@ def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
     write_json(tmp_path / "other" / "config.json", config)
     with pytest.raises(BadOption, match="runs of different tasks"):
         compare_runs(Options(run=trained), trained, tmp_path / "other")
+
+
+def test_the_last_round_has_a_name(trained):
+    options = parse_options(Options, "evaluate", "", ["--run", str(trained), "--split", "train", "--round", "last"])
+    evaluation, out = evaluate_run(options, trained)
+    by_number, there = evaluate_run(replace(options, round=1), trained)
+    assert (evaluation.as_dict(), out) == (by_number.as_dict(), there)
+    assert out.parent.name == "round-001"
 
 
 @pytest.mark.parametrize(

@@ -45,17 +45,17 @@ def test_a_limit_of_cost_holds_until_it_is_raised_and_a_stop_is_no_error(do):
     assert code == 0
     assert "plan: 2 rounds of 8, 8 pairs, 16 labels in all" in printed
     assert "at --cost-per-pair 0.1 they cost 1.6" in printed
-    assert "stopped by --max-cost 1.3: labels cost 1.2 so far" in printed
-    assert "to train on what is labelled: python -m jobs.labels close --run out\n" in printed
-    # The printed way to resume, and the same without an option, buy nothing: 12 pairs were bought for 1.2.
+    assert "stopped by --max-cost 1.3: labels cost 1.3 so far" in printed
+    assert "to train on what is labelled: al-ray labels close --run out\n" in printed
+    # The printed way to resume, and the same without an option, buy nothing: a last call of one pair spent the rest.
     for _ in range(2):
         code, printed = do(run, RESUMED)
         assert (code, "plan:" in printed) == (0, False)
         assert "stopped by --max-cost 1.3" in printed
-    assert [pairs_bought(Path(f"out/round-00{number}")) for number in (1, 2)] == [8, 4]
+    assert [pairs_bought(Path(f"out/round-00{number}")) for number in (1, 2)] == [8, 5]
     assert at_its_end(Path("out"), bound_config(Path("out")))
     assert "stopped by --max-cost" in json.loads(Path("out/ended.json").read_text())["why"]
-    assert "complete rounds: 1; cost: 1.2\nlimit: jobs.run --max-cost 1.3\n" in do(labels, "status --run out")[1]
+    assert "complete rounds: 1; cost: 1.3\nlimit: jobs.run --max-cost 1.3\n" in do(labels, "status --run out")[1]
 
     code, printed = do(run, f"{RESUMED} --max-cost none")
     assert (code, "stopped" in printed) == (0, False)

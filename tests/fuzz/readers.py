@@ -10,7 +10,7 @@ import numpy as np
 from al_ray.active_learning.stopping import NEVER
 from al_ray.api.audits import estimate_audit
 from al_ray.api.models import load_model
-from al_ray.api.runs import load_run
+from al_ray.api.run_reading import load_run
 from al_ray.apps.annotating.options import PageOptions, remember
 from al_ray.apps.annotating.sheets import RunSheets, read_sheet_pairs
 from al_ray.apps.audit.folder import AuditFolder
@@ -50,10 +50,11 @@ from al_ray.runs.limits import in_force
 from al_ray.runs.planned import highest_peaks, used_seconds
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.run_state import at_its_end, bound_config
+from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.runs.seed_sets import SeedSets
 from al_ray.search.known_vectors import KnownVectors
 from al_ray.storage.uri import storage_path
-from al_ray.training.saved_model import calibrated_scorer, read_model, saved_encoding
+from al_ray.training.saved_model import SCORER, read_model, saved_encoding
 from tests.fuzz import obvious
 from tests.fuzz.corpora import MADE_FROM
 from tests.fuzz.requests import ask_page, ask_service
@@ -174,7 +175,7 @@ def _sheets(folder: Path) -> Any:
 
 def _scorer(folder: Path) -> Any:
     model = read_model(folder)
-    return model and model.scorer and calibrated_scorer(folder, model.scorer), saved_encoding(folder)
+    return model and model.scorer and calibrated_scorer(folder / SCORER, model.scorer), saved_encoding(folder)
 
 
 def _match_folder(folder: Path) -> Any:

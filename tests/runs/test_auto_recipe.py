@@ -9,6 +9,7 @@ import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._run import options as run_options
 from al_ray.core.config.recipes import RECIPES, TaskKind, recipe_for
+from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import write_task
 from al_ray.runs.auto_recipe import compares_texts, recipe_of, say_of_fields, with_recipe_chosen
 from al_ray.runs.run_folder import RunFolder
@@ -76,7 +77,14 @@ def test_an_encoder_with_modules_was_trained_to_compare_texts(tmp_path, make_tas
     write_task(make_task(symmetric), tmp_path / "task", {})
     assert recipe_of(tmp_path / "task", trained)[0] == name
     assert recipe_of(tmp_path / "task", "cnn")[0] == "paper"
-    assert not compares_texts("no-such/encoder-on-any-hub")
+
+
+def test_a_recipe_is_not_chosen_by_an_encoder_without_files(tmp_path, make_task):
+    write_task(make_task(False), tmp_path / "task", {})
+    config = RunConfig(task=str(tmp_path / "task"), encoder="all-MiniLM-L6-v3")
+    with pytest.raises(BadOption, match=r"all-MiniLM-L6-v3: its files.* cannot be had here .*--recipe tuned or"):
+        with_recipe_chosen(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_packaged_encoder_was_trained_to_compare_texts(minilm):

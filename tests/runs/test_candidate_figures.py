@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from al_ray.cli._run.pipeline import table
+from al_ray.cli._shared.round_table import round_table
 from al_ray.core.errors import BadFile
 from al_ray.runs.candidate_figures import (
     CandidateFigures,
@@ -54,15 +54,15 @@ def test_a_low_recall_says_what_to_do():
 
 
 def test_the_table_of_a_run_has_the_cosine_beside_the_matcher():
-    head, row = table([WITH]).splitlines()
+    head, row = round_table([WITH]).splitlines()
     assert head.split("  ")[3:] == ["AP %", "cosine AP %", "P@R20 %", "boundary", "seconds"]
     assert row.split() == ["1", "60", "33", "96.9", "25.5", "100.0", "0.500", "2"]
     # A round of a version that did not measure it.
-    assert table([WITH, {**LINE, "round": 2}]).splitlines()[2].split()[3:5] == ["96.9", "-"]
+    assert round_table([WITH, {**LINE, "round": 2}]).splitlines()[2].split()[3:5] == ["96.9", "-"]
 
 
 def test_the_table_of_a_run_without_a_matcher_is_as_it_was():
-    assert table([LINE]).splitlines()[0].split("  ") == [
+    assert round_table([LINE]).splitlines()[0].split("  ") == [
         *("round", "labels", "positives", "AP %", "P@R20 %", "boundary", "seconds")
     ]
 

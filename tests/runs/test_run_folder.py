@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import format_round, table
+from al_ray.cli._run.pipeline import format_round
+from al_ray.cli._shared.round_table import round_table
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadFile, FolderInUse, LabelsAwaited, WrongFolder
 from al_ray.core.labels import Batch, Model, State, make_answers
@@ -183,9 +184,9 @@ def test_the_gain_over_the_round_before_is_paired_by_query(folder):
 def test_the_table_has_a_column_for_the_neighbourhood_where_a_round_ranks_by_one(folder):
     played(folder, 1)
     (line,) = folder.metrics()
-    assert " a " not in table([line])
+    assert " a " not in round_table([line])
     earlier = {name: value for name, value in line.items() if name != "neighbourhood"}
-    rows = [row.split() for row in table([{**line, "neighbourhood": 0.75}, line, earlier]).splitlines()]
+    rows = [row.split() for row in round_table([{**line, "neighbourhood": 0.75}, line, earlier]).splitlines()]
     at = rows[0].index("a")
     # AP % and P@R20 % of the header are two words each.
     assert [row[at - 2] for row in rows[1:]] == ["0.75", "0", "-"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from al_ray.cli._run.pipeline import table
+from al_ray.cli._shared.round_table import round_table
 from al_ray.core.errors import BadFile
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.bootstrap import Replicates
@@ -82,9 +82,9 @@ def test_the_table_begins_without_labels():
     rest = {"positives": 7, "precision_at_recall_20": 0.75, "boundary": 0.5, "seconds": {"train": 3.0}}
     first = line(0.5, 0.25) | rest
     second = first | {"round": 2, "labels": 120}
-    zero, one, two = (row.split() for row in table([first, second]).splitlines()[1:])
+    zero, one, two = (row.split() for row in round_table([first, second]).splitlines()[1:])
     assert zero == ["0", "0", "0", "25.0", "50.0", "-", "-"]
     assert one == ["1", "60", "7", "50.0", "75.0", "0.500", "3"]
     # A later round alone, and a run that an earlier version began, have no such row.
-    assert table([second]).splitlines()[1].split() == two
-    assert len(table([first | {"untrained": None}]).splitlines()) == 2
+    assert round_table([second]).splitlines()[1].split() == two
+    assert len(round_table([first | {"untrained": None}]).splitlines()) == 2

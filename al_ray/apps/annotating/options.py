@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from al_ray.core.config.bounds import Between
+from al_ray.core.config.bounds import RARE, Between
 from al_ray.storage.files import read_json, write_json
 
 FILE = "page-options.json"
@@ -31,7 +31,7 @@ class PageOptions:
     confirm_matches: bool = False
     """Ask a second person about each pair that was answered yes. It holds for a round, or an audit, until somebody goes
     on without second answers."""
-    lease_minutes: Annotated[float, Between(0.1, 1440)] = 10.0
+    lease_minutes: Annotated[float, Between(0.1, 1440), RARE] = 10.0
     """Minutes for which a pair that is shown to one person is shown to nobody else."""
 
 

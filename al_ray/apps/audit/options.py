@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Seed, check_bounds
 from al_ray.core.errors import BadOption
+from al_ray.metrics.handover import RoundName
 
 MOST = 1_000_000
 MATCH_BUDGET = 100
@@ -17,8 +18,8 @@ class AuditConfig:
 
     split: Literal["train", "dev", "test"] = "dev"
     """Split whose pairs to draw."""
-    round: int | None = None
-    """Round whose model is audited; 0 is the untrained encoder, the last complete one when not given."""
+    round: RoundName = None
+    """Round whose model is audited; 0 is the untrained encoder, last the last complete one. Default: last."""
     at_recall: Annotated[float | None, Between(1e-9, 1)] = None
     """The threshold is the highest with this recall of known positives; 0.2 when not given."""
     near: Annotated[int | None, Between(0, MOST)] = None

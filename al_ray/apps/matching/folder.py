@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from al_ray.apps.matching.clusters.clustering import Edges
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.why.column import WHY, in_words, why_column

@@ -19,10 +19,11 @@ from al_ray.metrics.handover import Choice, RoundName
 from al_ray.runs.handover import choose_model
 from al_ray.runs.other_runs import bound_task, run_of_model
 from al_ray.runs.run_folder import RunFolder, bound_config, last_round
+from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.runs.untrained_figures import untrained_digest
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding, saved_matching
+from al_ray.training.saved_model import SCORER, read_model, saved_encoding, saved_matching
 from al_ray.training.untrained_model import UNTRAINED, untrained_model
 
 # Of a folder of sentence-transformers.
@@ -166,7 +167,7 @@ def _refuse_cnn(path: StoragePath, encoding: EncoderConfig) -> None:
 def _stored_scores(folder: StoragePath, model: Model) -> tuple[Scorer | None, Mapping[str, Mapping[str, Any]]]:
     """Return the calibrated scorer that is stored with a model, or None, and the thresholds by their rule."""
     assert model.scorer is not None
-    scorer, calibrated_on = calibrated_scorer(folder, model.scorer)
+    scorer, calibrated_on = calibrated_scorer(folder / SCORER, model.scorer)
     thresholds = read_json(folder / SCORER, []).get("thresholds", [])
     try:
         by_rule = {str(one["rule"]): one for one in thresholds}

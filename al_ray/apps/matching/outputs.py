@@ -9,7 +9,8 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
-from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster, weak_bridges
+from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster, weak_bridges
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
 from al_ray.apps.matching.clusters.ids import NO_ID, ClusterIds, number_clusters
 from al_ray.apps.matching.clusters.nodes import Nodes

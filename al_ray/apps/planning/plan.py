@@ -93,11 +93,10 @@ def plan(setting: Setting) -> Plan:
 
     Labelling takes no time here, as the speed of people is unknown. Before round 1 the untrained encoder is evaluated;
     if AP is estimated, evaluation sets are made by a search with it first. BadOption if the pool has fewer pairs than
-    labels.
+    labels, or a matcher fewer candidates.
     """
     config, sizes = setting.config, setting.sizes
-    if setting.labels[-1] > sizes.pairs:
-        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more texts")
+    _refuse_too_many_labels(setting)
     measures = len(config.evaluation.splits)
     splits = stage_times.embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
     near = Time()
@@ -135,6 +134,21 @@ def plan(setting: Setting) -> Plan:
             times["evaluate"] += of_splits
         rounds.append(Round(number, batch, times))
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
+
+
+def _refuse_too_many_labels(setting: Setting) -> None:
+    """Raise BadOption for more labels than there are pairs, or candidates of a matcher."""
+    config, sizes = setting.config, setting.sizes
+    if setting.labels[-1] > sizes.pairs:
+        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more texts")
+    # A round that trains the encoder finds other candidates, and labels of a run that is there were had.
+    if config.matcher == "on" and not config.encoder_every and not setting.bought:
+        candidates = matcher_times.candidate_pairs(setting, sizes.texts, sizes.right)
+        if setting.labels[-1] > candidates:
+            raise BadOption(
+                f"{setting.labels[-1]:,} labels of at most {candidates:,} candidates, of which a matcher's labels are; "
+                "give fewer --rounds, a smaller --growth, or a higher --candidates.cosine"
+            )
 
 
 def _means_time(setting: Setting, left: int, right: int | None, turned: bool) -> Time:

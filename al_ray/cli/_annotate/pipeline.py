@@ -12,14 +12,14 @@ from al_ray.apps.annotating.server import address_in, announced, checked_token, 
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
 from al_ray.apps.http.signals import received
+from al_ray.apps.matching.drift.folder import use_of_suggestions
 from al_ray.apps.matching.drift.sheet import SuggestedSheets
-from al_ray.apps.matching.drift.suggestions import use_of_suggestions
 from al_ray.apps.matching.folder import RECORD
 from al_ray.cli._annotate.options import Options
 from al_ray.cli._labels.pipeline import run_line
-from al_ray.cli._run.pipeline import table
 from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
+from al_ray.cli._shared.round_table import round_table
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse, WrongFolder
 from al_ray.oracles.page_log import log_path, read_page_answers
@@ -85,7 +85,7 @@ def _run(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     with opened(path, bound_task(path)) as folder:
         people = oracle_kind(config.oracle).people
         command = run_line(path, folder.ledger.rounds, None)
-        rounds = table(folder.complete_rounds()) if folder.last else ""
+        rounds = round_table(folder.complete_rounds()) if folder.last else ""
         status = RunStatus(rounds=rounds, learnt=(*advice(path),), command=command)
         yield RunSheets(folder, config.seed, people), status
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from al_ray.api.audits import estimate_audit, sample_audit
-from al_ray.api.runs import load_run
+from al_ray.api.run_reading import load_run
 from al_ray.apps.audit.match_printout import format_match_sample
 from al_ray.apps.audit.matches import sample_matches
 from al_ray.apps.audit.options import MATCH_BUDGET, AuditConfig

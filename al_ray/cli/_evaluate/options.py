@@ -10,6 +10,7 @@ from al_ray.cli._shared.entry import PathOrUri
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import Sides
+from al_ray.metrics.handover import RoundName
 
 SCORES = Group("scores")
 
@@ -26,8 +27,8 @@ class Options:
     """With --run: split to evaluate. Tune on dev; measure test once, at the end. Default: dev."""
     against: PathOrUri | None = None
     """Another run of the same task: the difference in average precision, on the same pairs."""
-    round: int | None = None
-    """Round to evaluate, of both runs; 0 is the untrained encoder. Default: the last complete one."""
+    round: RoundName = None
+    """Round to evaluate, of both runs; 0 is the untrained encoder, last the last complete one. Default: last."""
     neighbourhood: Annotated[float | None, Between(0, 1)] = None
     """Rank by scores with this number instead of the run's own, from 0 to 1; 0 is the cosine (docs/neighbourhood.md). w
     and b are fitted again; no file of the run is replaced. With --against it holds for --run alone."""

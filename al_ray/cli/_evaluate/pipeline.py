@@ -1,28 +1,24 @@
-"""Evaluate a run, a cross-encoder or a user's scores; print and write."""
+"""Evaluate a run or a cross-encoder; print and write."""
 
 from dataclasses import replace
 from typing import Any, Literal
 
 from al_ray.api import evaluation as api
-from al_ray.api.runs import Run, load_run
+from al_ray.api.run_reading import Run, load_run
 from al_ray.apps.cross_encoder import evaluation as cross_encoder
 from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.cli._evaluate.calibration import choose_and_write, parse_rules, print_reliability
+from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics
+from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics, write_result
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.measurement import evaluate_labelled_pairs
 from al_ray.cluster.session import session
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadOption
-from al_ray.core.rng import generator
-from al_ray.datasets.tables.score_tables import read_scored_pairs, read_scores
-from al_ray.metrics.average_precision import StratumSummary, count_scores
-from al_ray.metrics.evaluation import Comparison, Evaluation, evaluate_counts
-from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_pairs
+from al_ray.metrics.evaluation import Comparison, Evaluation
 from al_ray.runs.handover import choose_model
 from al_ray.runs.run_state import last_round
-from al_ray.storage.files import refuse_folder, write_json
 from al_ray.storage.uri import StoragePath
 
 
@@ -35,22 +31,23 @@ def run_command(options: Options) -> None:
     elif options.heuristic:
         metrics, out = evaluate_stated_pairs(options)
         print_metrics(metrics)
-        _write(out, metrics)
+        write_result(out, metrics)
     elif options.run is not None and options.against is not None:
         comparison, out = compare_runs(options, options.run, options.against)
         print_difference(comparison, f"{options.run}{_in_words(options)}", str(options.against))
-        _write(out, comparison.as_dict())
+        write_result(out, comparison.as_dict())
     else:
-        evaluation, out = evaluate_run(options, options.run) if options.run else evaluate_scores(options)
+        assert options.run is not None
+        evaluation, out = evaluate_run(options, options.run)
         print_evaluation(evaluation)
         content = evaluation.as_dict()
-        if options.run is not None and options.round is None:
+        if options.round is None:
             print_other_model(options.run)
-        if options.run is not None and rules:
+        if rules:
             run = load_run(options.run)
             number = run.complete_round(options.round)
             content["thresholds"] = choose_and_write(rules, evaluation, run.folder, number)
-        _write(out, content)
+        write_result(out, content)
         if out is not None and evaluation.reliability is not None:
             print_reliability(evaluation.reliability, evaluation, out, _by_scores(options))
 
@@ -65,37 +62,6 @@ def print_other_model(path: StoragePath) -> None:
             f"this is round {choice.last}; match, serve and export take {choice.words}, and --round {choice.round} "
             "measures it"
         )
-
-
-def _write(out: StoragePath | None, content: dict[str, Any]) -> None:
-    if out is not None:
-        write_json(out, content)
-        print(f"wrote {out}")
-
-
-def check_options(options: Options) -> None:
-    """Raise BadOption for options that do not go together."""
-    if (options.run is None) == (options.scores is None):
-        raise BadOption("give either --run RUN or --scores FILE; see --help")
-    of_runs = options.split, options.round, options.random_pairs, options.exact or None, options.estimate or None
-    if options.scores is not None and of_runs != (None,) * 5:
-        raise BadOption(
-            "--split, --round, --exact, --estimate and --random-pairs go with --run; leave them out with --scores"
-        )
-    if options.run is not None and options.total_pairs is not None:
-        raise BadOption("--total-pairs goes with --scores; leave it out with --run")
-    if options.scores is not None and options.against is not None:
-        raise BadOption("--against goes with --run; leave it out with --scores")
-    if options.neighbourhood is not None and (options.run is None or options.heuristic or options.threshold_for):
-        raise BadOption("--neighbourhood goes with --run, and not with --heuristic or --threshold-for; leave it out")
-    if options.neighbourhood_sides is not None and not options.neighbourhood:
-        raise BadOption("--neighbourhood-sides goes with --neighbourhood A, such as 0.5; leave it out")
-    if options.out is not None:
-        refuse_folder("--out", options.out)
-    if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
-        raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")
-    if options.heuristic and options.against is not None:
-        raise BadOption("--against compares average precision over all pairs; leave it out with --heuristic")
 
 
 def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
@@ -120,7 +86,7 @@ def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
             comparison = cross_encoder.compare_with_run(job, other.config, other.folder, number, options.measured)
             print_difference(comparison, str(path), str(other.path))
             content, name = comparison.as_dict(), f"evaluation-{{}}-against-{other.path.resolve().name}"
-    _write(options.out or path / f"{name.format(options.measured)}.json", content)
+    write_result(options.out or path / f"{name.format(options.measured)}.json", content)
 
 
 def evaluate_run(options: Options, path: StoragePath) -> tuple[Evaluation, StoragePath]:
@@ -188,44 +154,16 @@ def sampling(options: Options, run: Run) -> EvaluationConfig:
 
 def folder_of(options: Options, run: Run) -> StoragePath:
     """Return the folder to which evaluations of a run are written."""
-    return run.path if options.round is None else run.folder.round(options.round)
+    return run.path if options.round is None else run.folder.round(run.complete_round(options.round))
 
 
-def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath | None]:
+def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath]:
     """Evaluate stated pairs; return the metrics and the file to write them to."""
-    sizes = options.total_pairs, options.random_pairs
-    if options.exact or options.estimate or sizes != (None, None):
-        raise BadOption(
-            "--exact, --estimate, --random-pairs and --total-pairs are about all pairs; leave them out with --heuristic"
-        )
-    if options.run is None:
-        assert options.scores is not None
-        pairs, name = read_scored_pairs(options.scores), options.scores.name
-        # The best thresholds are chosen on the same pairs, for there are no others.
-        metrics = metrics_of_pairs(pairs, pairs, True, 0.0)
-        return {"scores": name, **metrics, "thresholds_chosen_on": name}, options.out
+    refuse_all_pairs(options)
+    assert options.run is not None
     run = load_run(options.run)
     number = api.trained_round(run, options.round)
     run.folder.task.stating(options.measured)
     with session(options.cluster, trainers=0):
         metrics = evaluate_labelled_pairs(run.config, options.cluster, run.folder, options.measured, number, Progress())
     return metrics, options.out or folder_of(options, run) / f"heuristic-{options.measured}.json"
-
-
-def evaluate_scores(options: Options) -> tuple[Evaluation, StoragePath | None]:
-    """Evaluate a user's scores of all positives, all near negatives, and a random sample of the other negatives."""
-    assert options.scores is not None
-    if options.total_pairs is None:
-        raise BadOption("--scores needs --total-pairs N, the total number of pairs, positives included")
-    parts = read_scores(options.scores)
-    others = options.total_pairs - len(parts["positive"]) - len(parts["near"])
-    if others < len(parts["random"]):
-        raise BadOption(
-            f"--total-pairs {options.total_pairs:,} is less than the pairs of {options.scores}; give all pairs"
-        )
-    strata = [
-        StratumSummary("near", len(parts["near"]), len(parts["near"])),
-        StratumSummary("random", len(parts["random"]), others),
-    ]
-    counts = count_scores(parts["positive"], [parts["near"], parts["random"]])
-    return evaluate_counts(options.scores.name, counts, strata, None, generator(0, "interval-scores")), options.out

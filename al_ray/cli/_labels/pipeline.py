@@ -11,7 +11,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.loop import buy_labels
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.labels import export_labels, import_labels, refuse_open, writing
-from al_ray.api.runs import load_run
+from al_ray.api.run_reading import load_run
 from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
 from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called

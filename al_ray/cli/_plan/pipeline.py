@@ -17,6 +17,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task
+from al_ray.runs.auto_matcher import with_matcher_chosen
 from al_ray.runs.auto_recipe import with_recipe_chosen
 from al_ray.storage.files import refuse_folder, write_json
 from al_ray.storage.uri import storage_path
@@ -31,9 +32,9 @@ def run_command(options: Options) -> None:
     if options.recipe == "auto" and options.task != NO_TASK:
         options = with_recipe_chosen(options)
     if options.matcher == "auto":
-        raise BadOption(
-            "--matcher auto depends on the fields of a task, which a plan does not read; give --matcher on or off"
-        )
+        if options.task == NO_TASK:
+            raise BadOption("--matcher auto depends on the fields of a task; give --task, or --matcher on or off")
+        options = with_matcher_chosen(options, read_task(storage_path(options.task)), None)
     # Read first, because bad options raise before anything is measured.
     cluster, sizes = options.workers, options.sizes
     device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)

@@ -11,7 +11,7 @@ from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.annotating.options import PageOptions
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
 from al_ray.cli._shared.recipe import recipe_defaults, recipe_unless_chosen
-from al_ray.core.config.bounds import Group
+from al_ray.core.config.bounds import RARE, Group
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
@@ -38,7 +38,7 @@ class Options(RunConfig, RecipeOptions):
     llm: LlmConfig = field(default_factory=LlmConfig)
     page: PageOptions = field(default_factory=PageOptions)
     stop: StopConfig = NEVER
-    match: Annotated[PathOrUri | None, PAPER] = None
+    match: Annotated[PathOrUri | None, PAPER, RARE] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""
     mlflow: Annotated[str | None, Group("tracking")] = None
     """URI of an MLflow tracking server, such as http://127.0.0.1:5000, that gets the options, the metrics of each round

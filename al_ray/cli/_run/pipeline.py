@@ -17,16 +17,16 @@ from al_ray.cli._run.options import Options
 from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
+from al_ray.cli._shared.round_table import round_table
 from al_ray.cluster import run as cluster_run
 from al_ray.cluster.run import Peaks, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption
-from al_ray.core.text_table import format_columns
 from al_ray.matcher.wording import name_in_words
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
 from al_ray.runs.auto_recipe import say_of_fields, with_recipe_chosen
-from al_ray.runs.candidate_figures import candidate_figures, main_figures
+from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.handover import choose_model
 from al_ray.runs.importance import Importance, read_importance
@@ -34,12 +34,11 @@ from al_ray.runs.more_labels import guess_of_run
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.presumed_figures import presumed_lines
 from al_ray.runs.run_folder import RunFolder, bound_config, complete_rounds
-from al_ray.runs.untrained_figures import better_than_untrained, compared_with_untrained, untrained_line
+from al_ray.runs.untrained_figures import better_than_untrained, compared_with_untrained
 from al_ray.storage.uri import StoragePath
 
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
 PACE = 20
-NEIGHBOURHOOD = "neighbourhood"
 COMPARISONS = 5  # Comparisons of a matcher that are printed.
 
 
@@ -63,7 +62,7 @@ def run_command(options: Options) -> None:
         folder = run_with_page(work, options.page, options.out)
     else:
         folder = run_watched(work, options.out)
-    print(table(folder.metrics()))
+    print(round_table(folder.metrics()))
     for figures in folder.dev_labels.estimates():
         print(format_estimate(figures))
     print(*compared, sep="\n")
@@ -169,7 +168,7 @@ def run_watched(work: RunSpec, out: StoragePath, watcher: Watcher | None = None)
         if not oracle_kind(config.oracle).free:
             print(*advice(out), sep="\n", flush=True)
         if watcher is not None:
-            watcher.on_learnt(table(complete_rounds(out)), [*comparison(line), *advice(out)])
+            watcher.on_learnt(round_table(complete_rounds(out)), [*comparison(line), *advice(out)])
 
     folder = cluster_run.run(work, out, on_progress, on_round)
     if folder.end_reason is not None:
@@ -196,7 +195,7 @@ def labelling_plan(config: RunConfig, oracle_options: OracleConfig) -> Iterator[
 
 def format_round(line: dict[str, Any]) -> str:
     """Format the metrics of a round, its comparison with the round before, what it presumed, and its warnings."""
-    shown = [table([line]), *comparison(line), *presumed_lines(line)]
+    shown = [round_table([line]), *comparison(line), *presumed_lines(line)]
     return "\n".join([*shown, *(f"warning: {warning}" for warning in line["warnings"])])
 
 
@@ -216,40 +215,3 @@ def comparison(line: dict[str, Any]) -> Iterator[str]:
     without = compared_with_untrained(line)
     if without is not None:
         yield without
-
-
-def table(lines: list[dict[str, Any]]) -> str:
-    """Format a row for each of these rounds, which are one or all of a run.
-
-    With the neighbourhood of its scores, or AP of the cosine alone, if a round has it.
-    Before the first one stands what the encoder is worth without labels, if that was measured.
-
-    AP is that of the model that ranks pairs: of the matcher, if the run has one. The encoder is not trained beside it,
-    so that its cosine is that of the untrained encoder in every round.
-    """
-    compared = any(line.get(NEIGHBOURHOOD) for line in lines)
-    cosines = [main_figures(line) for line in lines]
-    beside = any(cosines)
-    rows: list[tuple[str, ...]] = [
-        (
-            *("round", "labels", "positives", "AP %", *(("cosine AP %",) if beside else ()), "P@R20 %"),
-            *(*(("a",) if compared else ()), "boundary", "seconds"),
-        )
-    ]
-    untrained = untrained_line(lines[0]) if lines and lines[0]["round"] == 1 else None
-    if untrained is not None:
-        lines, cosines = [{**untrained, "positives": 0, "boundary": None, "seconds": {}}, *lines], [None, *cosines]
-    for line, cosine in zip(lines, cosines, strict=True):
-        counts = [f"{line[name]:,}" for name in ("round", "labels", "positives")]
-        shares = [
-            "-" if line[name] is None else f"{100 * line[name]:.1f}"
-            for name in ("average_precision", "precision_at_recall_20")
-        ]
-        if beside:
-            shares.insert(1, "-" if cosine is None else f"{100 * cosine.cosine:.1f}")
-        boundary = "-" if line["boundary"] is None else f"{line['boundary']:.3f}"
-        # A version that had such scores did not write it.
-        number = [f"{line[NEIGHBOURHOOD]:g}" if NEIGHBOURHOOD in line else "-"] if compared else []
-        seconds = f"{sum(line['seconds'].values()):.0f}" if line["seconds"] else "-"
-        rows.append((*counts, *shares, *number, boundary, seconds))
-    return format_columns(rows)

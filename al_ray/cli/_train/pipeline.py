@@ -7,8 +7,9 @@ from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation
-from al_ray.cli._run.pipeline import print_results, run, table
+from al_ray.cli._run.pipeline import print_results, run
 from al_ray.cli._shared.progress import Progress
+from al_ray.cli._shared.round_table import round_table
 from al_ray.cli._train.options import Options
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, WrongFolder
@@ -110,5 +111,5 @@ def train_bi_encoder(options: Options, task: Task, labelled: Labelled) -> None:
     with opened(options.out, task) as folder:
         write_first_round(folder, labelled)
     folder = run(options.config.run(len(labelled)), options.cluster, options.out)
-    print(table(folder.metrics()))
+    print(round_table(folder.metrics()))
     print_results(folder)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.bounds import RARE, Between, check_bounds
 from al_ray.core.errors import BadOption
 
 Shards = Annotated[int, Between(1, 1_000)]
@@ -21,16 +21,16 @@ class ClusterConfig:
     """Share of a GPU that a shard requests from Ray; it uses no more than one. A training worker requests the same."""
     timeout: Annotated[float, Between(1, 1e6)] = 1800.0
     """Seconds to wait until Ray has placed the actors; then the run ends and reports what the cluster lacks."""
-    checkpoint_seconds: float = 120.0
+    checkpoint_seconds: Annotated[float, RARE] = 120.0
     """Seconds between training checkpoints. A trainer that crashes resumes from the last one, to the same weights."""
-    mapped_above: Annotated[float, Between(0, 1e9)] = 16.0
+    mapped_above: Annotated[float, Between(0, 1e9), RARE] = 16.0
     """GiB of vectors that a shard keeps in memory; more vectors are memory-mapped from a file in the node's folder for
     temporary files (TMPDIR). A Faiss index (knn) is always in memory."""
     keep_vectors: bool = False
     """Store vectors in the run folder, chunk by chunk: a restarted shard, a resumed run (with any number of shards) and
     the command evaluate read them instead of encoding again. Those of the untrained encoder and of the latest model are
     kept."""
-    mixed_hardware: bool = False
+    mixed_hardware: Annotated[bool, RARE] = False
     """Accept shards on different devices or library versions. The last bits of a vector, and with them results, then
     depend on where a text is encoded."""
     ray: bool = False

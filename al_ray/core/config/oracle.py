@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from al_ray.core.config.bounds import Between, Lifted, check_bounds
+from al_ray.core.config.bounds import RARE, Between, Lifted, check_bounds
 from al_ray.core.config.llm import LlmConfig
 
 MODEL = "model:"
@@ -29,7 +29,7 @@ class OracleConfig:
     """Maximum rate of all calls; no limit when not given."""
     retries: Annotated[int, Between(0, 100)] = 5
     """How often a pair is asked again after a failed call or an unreadable answer, before the run stops."""
-    retry_seconds: Annotated[float, Between(0, LONGEST_WAIT)] = 1.0
+    retry_seconds: Annotated[float, Between(0, LONGEST_WAIT), RARE] = 1.0
     """Longest wait after a failed call, in seconds; it doubles with every failure of the same pairs, up to 60 s."""
     call_timeout: Annotated[float, Between(0.001, 1e6)] = 120.0
     """Seconds after which a call counts as failed."""

@@ -23,7 +23,7 @@ class SearchConfig:
     kind: Literal["knn", "exact", "auto"] = "knn"
     """knn: search the m nearest right texts of every left text, by Faiss (paper, 4.2.2). exact: search all pairs. auto:
     exact for pools of up to --search.exact-pairs pairs, else knn; config.json records which."""
-    exact_pairs: Annotated[int, Between(0, 2**62)] = 20_000_000_000
+    exact_pairs: Annotated[int, Between(0, 2**62), RARE] = 20_000_000_000
     """Largest pool, in pairs, that auto searches exactly."""
     neighbours: Annotated[int, Between(1, 1_000_000)] = 100
     """m: candidates of each left text (the paper: 1000 on QQP, 100 on WikiQA)."""
@@ -31,7 +31,7 @@ class SearchConfig:
     """Faiss index-factory string: Flat is exact; IVF1000,Flat is of the kind that the authors used."""
     nprobe: Annotated[int, Between(1, 1_000_000)] = 10
     """Cells of an IVF index that each query searches (the authors' program: 10)."""
-    least_recall: Annotated[float, Between(0, 1)] = 0.9
+    least_recall: Annotated[float, Between(0, 1), RARE] = 0.9
     """Warn when the recall of the index is below this. The recall is measured and recorded every round."""
     block: Annotated[int, Between(1, 1_000_000), RARE] = 1024
     """Left texts searched at a time; an exact search on GPUs takes 16 times as many."""
@@ -87,15 +87,15 @@ class CandidatesConfig:
     of_right: Annotated[int, Between(5, 10_000)] = 5
     """Candidates of each right text by either way: its nearest left texts. In a task of one set of texts a text has
     those of a left text alone."""
-    of_dense: Annotated[int | Literal["auto"], Between(0, 10_000)] = "auto"
+    of_dense: Annotated[int | Literal["auto"], Between(0, 10_000), RARE] = "auto"
     """Candidates by cosine, at most, of a text that has more near ones than 95% of the others, as one of a large group
     of equal texts has. auto: 400 in a task of one set of texts, whose groups may be large, and 0, which is none beyond
     --candidates.cosine, in one of two sets."""
-    presumed: Annotated[int | Literal["auto"], Between(0, 1_000_000)] = "auto"
+    presumed: Annotated[int | Literal["auto"], Between(0, 1_000_000), RARE] = "auto"
     """Far candidates without a label that the matcher takes for non-matches, each of weight 0.3. They are never stored
     as labels. Each round says how many of them match, as far as that is known, and warns above 1%. auto: 300 in a task
     of one set of texts, and 0 in one of two sets."""
-    least_recall: Annotated[float, Between(0, 1)] = 0.9
+    least_recall: Annotated[float, Between(0, 1), RARE] = 0.9
     """Warn when the candidates have a smaller share of the known matches than this. It is measured before the first
     round, and recorded with each."""
 
@@ -228,13 +228,13 @@ class EvaluationConfig:
     mode: Literal["auto", "exact", "estimate"] = "auto"
     """exact: score every pair. estimate: weight a sample (paper, A.2). auto: exact for pools of up to
     --evaluation.exact-pairs pairs, else estimate."""
-    exact_pairs: Annotated[int, Between(0, 2**62)] = 2_000_000_000
+    exact_pairs: Annotated[int, Between(0, 2**62), RARE] = 2_000_000_000
     """Largest pool, in pairs, that auto measures exactly."""
-    near_neighbours: Annotated[int, Between(1, 1_000_000)] = 100
+    near_neighbours: Annotated[int, Between(1, 1_000_000), RARE] = 100
     """The near negatives are this many nearest neighbours of each left text under the untrained encoder (A.2)."""
-    near_pairs: Annotated[int | None, Between(1, 2**40)] = None
+    near_pairs: Annotated[int | None, Between(1, 2**40), RARE] = None
     """Maximum number of near negatives of each band, drawn at random. Default: ten million; the paper takes all."""
-    bands: tuple[float, ...] = ()
+    bands: Annotated[tuple[float, ...], RARE] = ()
     """Cosines of the untrained encoder, highest first, that divide the near negatives into strata."""
     random_pairs: Annotated[int, Between(1, 2**40)] = 10_000_000
     """Size of the random stratum (A.2); all pairs of a smaller pool."""

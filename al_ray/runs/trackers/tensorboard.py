@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorboardX import SummaryWriter
-
 from al_ray.core.errors import WriteErrors
 from al_ray.runs.candidate_figures import candidate_scalars
 from al_ray.runs.untrained_figures import untrained_line
@@ -25,6 +23,9 @@ def add_events(folder: StoragePath, figures: Mapping[str, Any]) -> None:
 
 
 def _write(folder: Path, figures: Mapping[str, Any]) -> None:
+    # Not at the top: it loads torch, which a command that only reads a run does not need.
+    from tensorboardX import SummaryWriter
+
     # The round goes into the file name: TensorBoard names files by the second, in which two rounds may end.
     with WriteErrors(folder), SummaryWriter(str(folder), filename_suffix=f".{figures['round']:03d}") as events:
         first = untrained_line(figures) if figures["round"] == 1 else None

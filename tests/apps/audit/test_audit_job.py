@@ -17,7 +17,7 @@ import pytest
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.api import audits as api_of_audits
-from al_ray.api.runs import load_run
+from al_ray.api.run_reading import load_run
 from al_ray.apps.audit.folder import AuditFolder
 from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cli import audit

@@ -131,6 +131,17 @@ MATCHED = replace(
 )  # fmt: skip
 
 
+def test_a_matcher_has_no_more_labels_than_candidates():
+    few, sizes = CandidatesConfig(cosine=5, trigrams=5, of_right=5), replace(SMALL, texts=100, right=100)
+    # 5 by each way for each text of either side, of 10,000 pairs.
+    config = replace(MATCHED, candidates=few, first_batch=1000, growth=1.0, rounds=2)
+    assert made(config, sizes).labels == 2000
+    with pytest.raises(BadOption, match="3,000 labels of at most 2,000 candidates"):
+        made(replace(config, rounds=3), sizes)
+    # A round with a trained encoder has other candidates.
+    assert made(replace(config, rounds=3, encoder_every=1), sizes).labels == 3000
+
+
 def test_a_run_with_a_matcher_finds_candidates_once_and_trains_no_encoder():
     constants = replace(CONSTANTS, grams=Speed(10.0, True, ""), comparisons=Speed(50.0, True, ""))
     constants = replace(constants, trees=Speed(100.0, True, ""))

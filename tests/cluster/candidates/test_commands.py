@@ -278,7 +278,7 @@ def test_what_needs_one_cosine_for_all_pairs_refuses(run, task, tmp_path, monkey
     assert "give a run without a matcher" in said
     code, said = call(monkeypatch, capsys, plan, "--matcher auto")
     assert code == 2
-    assert "give --matcher on or off" in said
+    assert "give --task, or --matcher on or off" in said
 
 
 def test_used_resources_are_not_compared_with_a_plan_of_an_encoder_without_files(run):

@@ -7,54 +7,14 @@ No result depends on the order of the edges or of the decisions, or on which tex
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE, average_linkage
 from al_ray.apps.matching.clusters.bridges import bridges
+from al_ray.apps.matching.clusters.edges import Edges, pair_keys, pairs_of_keys
 from al_ray.apps.matching.options import Clustering
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.graph import components
-from al_ray.core.pairs import NO_PAIRS, Keys, Mask, Pairs, Rows, as_pairs, distinct, is_in
-from al_ray.core.scorer import Floats
-
-
-@dataclass(frozen=True)
-class Edges:
-    """The kept edges between texts.
-
-    texts: number of texts. pairs: (m, 2) distinct rows, left < right, sorted. similarities: (m,) finite.
-    """
-
-    texts: int
-    pairs: Pairs
-    similarities: Floats
-
-    @classmethod
-    def of(cls, texts: int, pairs: Pairs, similarities: npt.ArrayLike) -> "Edges":
-        """Sort (m, 2) pairs of rows below `texts` with their (m,) similarities.
-
-        If a pair occurs more than once, in either order, its highest similarity counts. A pair of a text with itself is
-        dropped. Raises BadFile if a similarity is not finite.
-        """
-        scores = np.asarray(similarities, dtype=np.float64)
-        unusable = int(len(scores) - np.isfinite(scores).sum())
-        if unusable:
-            raise BadFile(f"{unusable:,} of {len(scores):,} similarities are not finite; score those pairs again")
-        assert not len(pairs) or (pairs.min() >= 0 and pairs.max() < texts)
-        proper = pairs[:, 0] != pairs[:, 1]
-        keys, scores = _keys(texts, pairs[proper]), scores[proper]
-        order = np.lexsort((-scores, keys))
-        keys, scores = keys[order], scores[order]
-        first = np.concatenate([np.ones(min(1, len(keys)), dtype=np.bool_), keys[1:] != keys[:-1]])
-        return cls(texts, _pairs(texts, keys[first]), scores[first])
-
-    def where(self, mask: Mask) -> "Edges":
-        """Take the edges at which the (m,) mask is true."""
-        return Edges(self.texts, self.pairs[mask], self.similarities[mask])
-
-    def without(self, pairs: Pairs) -> "Edges":
-        """Drop the edges that are among (k, 2) `pairs`, in either order."""
-        return self.where(~is_in(_keys(self.texts, self.pairs), distinct(_keys(self.texts, pairs))))
+from al_ray.core.pairs import NO_PAIRS, Pairs, Rows, distinct, is_in
 
 
 @dataclass(frozen=True)
@@ -85,7 +45,7 @@ class Clusters:
     @classmethod
     def of(cls, edges: Edges, labels: Rows, no: Pairs) -> "Clusters":
         """Return the partition by labels (n,), with the pairs labelled no, (k, 2), that are in one cluster."""
-        pairs = _pairs(edges.texts, distinct(_keys(edges.texts, no)))
+        pairs = pairs_of_keys(edges.texts, distinct(pair_keys(edges.texts, no)))
         return cls(labels, pairs[labels[pairs[:, 0]] == labels[pairs[:, 1]]])
 
 
@@ -100,7 +60,7 @@ def weak_bridges(edges: Edges, decisions: Decisions, below: float) -> Edges:
     )
     found = joint.where(bridges(edges.texts, joint.pairs)).without(decisions.yes)
     weak = usable.where(usable.similarities < below)
-    return weak.where(is_in(_keys(edges.texts, weak.pairs), np.sort(_keys(edges.texts, found.pairs))))
+    return weak.where(is_in(pair_keys(edges.texts, weak.pairs), np.sort(pair_keys(edges.texts, found.pairs))))
 
 
 def cluster(
@@ -140,11 +100,3 @@ def _average(edges: Edges, cutoff: float, missing: float, decisions: Decisions) 
     pairs = np.concatenate([edges.pairs, decisions.no])
     similarities = np.concatenate([edges.similarities, np.full(len(decisions.no), -np.inf)])
     return average_linkage(units, pairs, similarities, cutoff, missing)
-
-
-def _keys(texts: int, pairs: Pairs) -> Keys:
-    return pairs.min(axis=1) * texts + pairs.max(axis=1)
-
-
-def _pairs(texts: int, keys: Keys) -> Pairs:
-    return as_pairs(*np.divmod(keys, max(1, texts)))

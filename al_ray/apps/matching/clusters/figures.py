@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from al_ray.apps.matching.clusters.bridges import bridges
-from al_ray.apps.matching.clusters.clustering import NO_DECISIONS, Decisions, Edges
+from al_ray.apps.matching.clusters.clustering import NO_DECISIONS, Decisions
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 

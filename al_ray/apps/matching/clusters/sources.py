@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from al_ray.apps.matching.clusters.clustering import Edges
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.core.graph import components
 from al_ray.core.pairs import Pairs, Rows
 

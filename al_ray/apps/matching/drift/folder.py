@@ -7,8 +7,11 @@ suggested.parquet    for programs: pair, left_id, right_id, score, the distance 
                      text, and the texts; people do not see score and distances, because they would bias the answers
 """
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -104,3 +107,11 @@ def _other_texts(pairs: SuggestedPairs, task: Task) -> list[str]:
         next((id_ for text_of, id_, text in zip(sides, ids, texts, strict=True) if text_of.get(id_, text) != text), "")
         for ids, texts in zip(pairs.ids, pairs.texts, strict=True)
     ]
+
+
+def use_of_suggestions(record: Mapping[str, Any], out: StoragePath) -> str:
+    """Return what to do once the suggested pairs of match.json have labels."""
+    run = record["model"]["run"]
+    if record.get("suggested", {}).get("in_task_of_run", True):
+        return f"python -m jobs.labels import {shlex.join(['--run', run, '--labels', str(out)])}"
+    return f"extend the task first: not all texts are in the train split of {run} (docs/match.md); then import {out}"

@@ -11,7 +11,15 @@ import numpy as np
 
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.drift.folder import SHEET, STEM, TABLE, may_hold_answers, read_suggested, write_suggested
+from al_ray.apps.matching.drift.folder import (
+    SHEET,
+    STEM,
+    TABLE,
+    may_hold_answers,
+    read_suggested,
+    use_of_suggestions,
+    write_suggested,
+)
 from al_ray.apps.matching.drift.measure import Drift
 from al_ray.apps.matching.drift.samples import stored_vectors
 from al_ray.apps.matching.drift.text_values import distance_to
@@ -192,11 +200,3 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
     yield f"label them on a page: python -m jobs.annotate --matches {shlex.quote(str(out))}"
     yield f"or fill the column label of {sheet} with yes, no or unsure"
     yield f"then: {use_of_suggestions(record, out)}"
-
-
-def use_of_suggestions(record: Mapping[str, Any], out: StoragePath) -> str:
-    """Return what to do once the suggested pairs of match.json have labels."""
-    run = record["model"]["run"]
-    if record.get("suggested", {}).get("in_task_of_run", True):
-        return f"python -m jobs.labels import {shlex.join(['--run', run, '--labels', str(out)])}"
-    return f"extend the task first: not all texts are in the train split of {run} (docs/match.md); then import {out}"

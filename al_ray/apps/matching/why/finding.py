@@ -1,5 +1,7 @@
 """Find why matches have their p: the features that the shards have of them, and the matcher of the model."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from al_ray.apps.matching.model import MatchingModel
@@ -17,11 +19,25 @@ PAIRS = 2**16  # Pairs whose features the shards send at a time.
 
 def refuse_why(why: bool, model: MatchingModel) -> None:
     """Raise BadOption for --why of a model without a matcher."""
-    if why and model.model.matcher is None:
-        raise BadOption(
-            f"--why says what each comparison of a matcher adds to p, and {model.path} has no matcher: its score is "
-            "one cosine; leave out --why, or give a run that was made by jobs.run --matcher on"
-        )
+    if not why or model.model.matcher is not None:
+        return
+    of, cure = str(model.path), "a run that was made by jobs.run --matcher on"
+    others = ", ".join(map(str, _rounds_with_matcher(model)))
+    if others:
+        of = f"round {model.round} of {of}{'' if model.round else ', the untrained encoder,'}"
+        cure = f"--round with one of those that have a matcher: {others}"
+    raise BadOption(
+        f"--why says what each comparison of a matcher adds to p, and {of} has no matcher: its score is one cosine; "
+        f"leave out --why, or give {cure}"
+    )
+
+
+def _rounds_with_matcher(model: MatchingModel) -> Iterator[int]:
+    """Yield the complete rounds of the model's run that have a matcher; none for a model that lies in no run."""
+    if model.run is not None:
+        for number in range(1, model.run.last + 1):
+            if model.run.model(number).matcher is not None:
+                yield number
 
 
 def reasons_of(

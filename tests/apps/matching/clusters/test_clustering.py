@@ -12,7 +12,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from al_ray.apps.matching.clusters import average_linkage
-from al_ray.apps.matching.clusters.clustering import Decisions, Edges, cluster
+from al_ray.apps.matching.clusters.clustering import Decisions, cluster
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.apps.matching.clusters.figures import figures
 from al_ray.apps.matching.clusters.quality import b_cubed, pairwise_f1
 from al_ray.core.errors import BadFile, BadOption

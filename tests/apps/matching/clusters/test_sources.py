@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.matching.clusters.clustering import Edges
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.apps.matching.clusters.sources import clusters_with_two, one_of_each
 from al_ray.core.errors import BadOption
 from al_ray.core.graph import components

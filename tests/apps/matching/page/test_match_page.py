@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.apps.matching.clusters.clustering import Decisions, Edges, cluster
+from al_ray.apps.matching.clusters.clustering import Decisions, cluster
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.apps.matching.clusters.figures import figures
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster
+from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster
+from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.matching.page import clusters as shown

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import al_ray
+from al_ray.cli import plan
 from al_ray.core.config.sections import CandidatesConfig
+from al_ray.core.errors import BadOption
 from al_ray.core.two_stage_score import TIE
 from al_ray.matcher.model_file import NAME, read_model
 from al_ray.runs.importance import read_importance
@@ -120,3 +122,20 @@ def test_each_round_says_what_changes_p_most(ran):
         assert found is not None
         assert found.pairs == 24 * number
         assert PRICE in found.names
+
+
+def test_a_round_without_a_matcher_names_those_that_have_one(ran):
+    options = al_ray.MatchOptions(left=ran.root / "left.csv", right=ran.root / "right.csv", at_cosine=0.9, why=True)
+    words = "round 0 of .*run, the untrained encoder, has no matcher.*--round with one of those.* a matcher: 1, 2$"
+    with pytest.raises(BadOption, match=words):
+        al_ray.match(ran.run, options, ran.root / "none", round=0)
+
+
+def test_a_plan_of_a_task_with_fields_has_a_matcher(ran, monkeypatch, capsys):
+    plans: list[str] = []
+    for matcher in ("auto", "on", "off"):
+        line = f"plan --task {ran.root / 'task'} --matcher {matcher} --rounds 1 --first-batch 8 --evaluation.splits"
+        monkeypatch.setattr("sys.argv", line.split())
+        plan.main()
+        plans.append(capsys.readouterr().out)
+    assert plans[0] == plans[1] != plans[2]
