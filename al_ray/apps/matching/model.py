@@ -64,6 +64,17 @@ class MatchingModel:
         return self.model.matcher is not None or (scorer is not None and scorer.neighbourhood != 0)
 
     @property
+    def knows_both_sides(self) -> bool:
+        """Whether the score of a pair depends on other texts of both sides: a matcher, or a neighbourhood of both."""
+        return self.model.matcher is not None or self.scores_both_sides
+
+    @property
+    def scores_both_sides(self) -> bool:
+        """Whether the score is the cosine less the neighbourhood of both sides."""
+        scorer = self.model.scorer
+        return scorer is not None and scorer.neighbourhood != 0 and scorer.both_sides
+
+    @property
     def task(self) -> Task:
         """Return the task of the run."""
         assert self.run is not None
