@@ -261,7 +261,7 @@ def deploy_services(
                 trainer = MatcherTrainer(config, pool, storage_path(folder), journal, watch, training)
             else:
                 assert training is not None
-                scores = (config.scoring, config.seed) if uses_neighbours(config.scoring, task) else None
+                scores = config.scoring if uses_neighbours(config.scoring, task) else None
                 trainer = TrainerActor(training, pool, journal, watch, scores)
             refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)

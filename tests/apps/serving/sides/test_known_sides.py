@@ -29,7 +29,9 @@ def by_loops(known: Vectors, others: Vectors | None, query: Vectors) -> Floats:
         found = []
         for row, vector in enumerate(ones):
             every = [other for other in range(len(them)) if others is not None or other != row]
-            cosines = paired_scores(vector[None], np.zeros(len(every), dtype=np.int64), them, np.array(every, dtype=int))
+            cosines = paired_scores(
+                vector[None], np.zeros(len(every), dtype=np.int64), them, np.array(every, dtype=int)
+            )
             found.append(mean_of_nearest(cosines, np.zeros(len(cosines), dtype=np.int64), 1)[0])
         return WEIGHT * np.array(found)
 
