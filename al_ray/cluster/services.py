@@ -262,7 +262,7 @@ def deploy_services(
                 trainer = MatcherTrainer(config, pool, storage_path(folder), journal, watch, training)
             else:
                 assert training is not None
-                scores = (config.scoring, config.seed) if uses_neighbours(config.scoring, task) else None
+                scores = config.scoring if uses_neighbours(config.scoring, task) else None
                 presumed = PresumedPairs(pool, journal, config.training, config.seed)
                 trainer = TrainerActor(training, pool, journal, watch, scores, presumed)
             refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)

@@ -24,13 +24,13 @@ class TrainerActor:
         pool: ShardedPool,
         journal: RunFolder,
         watch: OnProgress,
-        scores: tuple[ScoringConfig, int] | None = None,
+        scores: ScoringConfig | None = None,
         presumed: PresumedPairs | None = None,
     ) -> None:
         """training: runs a training on one actor or several.
 
-        scores: the run's options of scores, and its seed; None where the score is the cosine. presumed: draws pairs
-        that a training takes for non-matches.
+        scores: the run's options of scores; None where the score is the cosine. presumed: draws pairs that a training
+        takes for non-matches.
         """
         self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
         self.actors, self.scores, self.presumed = training.actors, scores, presumed
@@ -52,7 +52,7 @@ class TrainerActor:
     def train(self, labelled: Labelled, number: int, start: Model) -> Model:
         """Train the model of round `number`, and fit its scorer to scores if the run ranks by them."""
         # Before the training, while the shards hold the vectors of the model before.
-        weight = 0.0 if self.scores is None else choose_weight(self.pool, self.journal, number, *self.scores)
+        weight = 0.0 if self.scores is None else choose_weight(self.pool, self.journal, number, self.scores)
         folder = (self.journal.round(number) / "model").resolve()
         pairs = labelled
         if self.presumed is not None:
@@ -64,7 +64,7 @@ class TrainerActor:
         # What an interrupted session left may be of another number: labels may have been corrected since.
         if not weight and not (round_folder / SCORES).exists():
             return model
-        both = self.scores is not None and self.scores[0].both_sides
+        both = self.scores is not None and self.scores.both_sides
         model, pairs, scores = fit_to_scores(self.pool, round_folder, model, labelled, weight, both)
         assert model.scorer is not None
         write_cosines(round_folder / SCORES, pairs, scores)

@@ -20,7 +20,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import refit
 from al_ray.core.task import strings_at
 from al_ray.datasets.task_folder import read_task, write_task
-from al_ray.metrics.neighbourhood_choice import CHOICES, Choice, best_choice
+from al_ray.metrics.neighbourhood_choice import Choice, choose
 from al_ray.runs.error_examples import read_examples
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
@@ -147,18 +147,23 @@ def neighbourhoods(folder: RunFolder) -> list[float]:
 
 
 @pytest.mark.slow
-def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain(in_process, asked, tmp_path):
+def test_auto_chooses_by_all_batches_so_far(in_process, asked, tmp_path):
     auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=150)
     one, two = (run(auto, replace(CPUS, shards=shards), tmp_path / str(shards)) for shards in (1, 2))
-    chosen = [0.0]
-    for number, line in enumerate(one.metrics(), start=1):
-        found = json.loads((one.round(number) / "neighbourhood.json").read_text())["choices"]
-        # The second batch has few matches: nothing is compared.
-        assert line["batch_positives"] >= 20 if number == 1 else line["batch_positives"] < 10
-        others = [a for a in CHOICES if a != chosen[-1]]
-        assert [choice["neighbourhood"] for choice in found] == (others if number == 1 else [])
-        chosen.append(best_choice([Choice(**choice) for choice in found], chosen[-1]))
-    assert neighbourhoods(one) == neighbourhoods(two) == chosen[1:]
+    kept = [json.loads((one.round(number) / "neighbourhood.json").read_text()) for number in (1, 2)]
+    batches = [np.array(of_round["log_likelihoods"]) for of_round in kept]
+    assert [of_round["batches"] for of_round in kept] == [1, 2]
+    assert all(batch.any() for batch in batches)
+    choices = [choose(batches[:count], both_sides=False) for count in (1, 2)]
+    assert [Choice(*(of_round[name] for name in ("neighbourhood", "low", "high"))) for of_round in kept] == choices
+    assert neighbourhoods(one) == neighbourhoods(two) == [choice.neighbourhood for choice in choices]
+    # A round that is trained again counts its batch once; what an earlier al_ray kept of another says nothing.
+    folder = tmp_path / "1"
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "round": 1}))
+    (folder / "round-001" / "neighbourhood.json").write_text(json.dumps({"made_from": "", "choices": []}))
+    again = neighbourhoods(run(auto, CPUS, folder))
+    assert again == [choices[0].neighbourhood, choose(batches[1:], both_sides=False).neighbourhood]
 
 
 @pytest.mark.slow
@@ -166,7 +171,7 @@ def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(
     in_process, asked, tmp_path, monkeypatch
 ):
     auto, folder = replace(asked, scoring=ScoringConfig("auto")), tmp_path / "run"
-    monkeypatch.setattr(score_fit, "best_choice", lambda *_: 0.75)
+    monkeypatch.setattr(score_fit, "choose", lambda *_: Choice(0.75, 0.5, 1.0))
     ended = run(auto, CPUS, folder)
     assert neighbourhoods(ended) == [0.75, 0.75]
     scores = read_fitted(ended.round(2))[1]
@@ -175,8 +180,8 @@ def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(
     # The process ended before the round did, and a label was corrected meanwhile: now nothing is sure.
     state = json.loads((folder / "state.json").read_text())
     (folder / "state.json").write_text(json.dumps({**state, "round": 1}))
-    monkeypatch.setattr(score_fit, "best_choice", lambda *_: 0.0)
-    monkeypatch.setattr(score_fit, "compare_choices", lambda *_: pytest.fail("it was chosen again"))
+    monkeypatch.setattr(score_fit, "choose", lambda *_: Choice(0.0, 0.0, 0.5))
+    monkeypatch.setattr(score_fit, "log_likelihoods", lambda *_: pytest.fail("what the batch says was found again"))
     assert neighbourhoods(run(auto, CPUS, folder)) == [0.75, 0.0]
     assert read_fitted(ended.round(2))[1].tolist() == cosines.tolist()
     assert al_ray.load_model(folder, round="last").scorer == replace(

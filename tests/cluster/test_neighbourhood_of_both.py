@@ -123,5 +123,5 @@ def test_auto_chooses_a_number_for_both_sides_of_one_set_of_texts(in_process, ma
     found = run(asked, CPUS, tmp_path / "run")
     scorer = found.model(1).scorer
     assert scorer is not None
-    assert json.loads((found.round(1) / "neighbourhood.json").read_text())["choices"]
+    assert json.loads((found.round(1) / "neighbourhood.json").read_text())["log_likelihoods"]
     assert scorer.both_sides == (scorer.neighbourhood > 0)

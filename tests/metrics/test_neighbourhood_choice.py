@@ -1,113 +1,109 @@
-"""The choice of a neighbourhood: average precision by hand and by another program, and when the current one stays."""
+"""The choice of a neighbourhood: likelihoods by another program, what a selection leaves as it is, and no jumps."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score
+from scipy.optimize import minimize
 
-from al_ray.core.rng import generator
-from al_ray.metrics import neighbourhood_choice
-from al_ray.metrics.neighbourhood_choice import CHOICES, BatchScores, Choice, best_choice, compare_choices
-
-RNG = ("neighbourhood", 1)
+from al_ray.metrics.neighbourhood_choice import NUMBERS, PRIORS, SPREAD, BatchScores, choose, log_likelihoods
 
 
-def drawn(queries: int, hub: float, seed: int = 0) -> BatchScores:
-    """Ten pairs of each left text, one of them a match, 0.3 above the others; all of a text moved by up to `hub`."""
+def drawn(count: int, number: float, seed: int = 0) -> BatchScores:
+    """Pairs of as many left texts, whose log-odds of a match are 12 (cosine - number * mean - boundary)."""
     rng = np.random.default_rng(seed)
-    means, left = rng.uniform(0, hub, queries), np.repeat(np.arange(queries), 10)
-    labels = np.tile(np.eye(10, dtype=np.uint8)[0], queries)
-    cosines = means[left] + 0.3 * labels + 0.1 * rng.normal(size=len(left))
-    return BatchScores(cosines, means[left], left, labels)
+    means = rng.uniform(0.3, 0.9, count)
+    cosines = means - 0.3 + 0.3 * rng.normal(size=count)
+    odds = 12 * (cosines - number * means - (0.4 - 0.6 * number))
+    labels = (rng.uniform(size=count) < 1 / (1 + np.exp(-odds))).astype(np.uint8)
+    return BatchScores(cosines, means, np.arange(count), labels)
 
 
-def choose(pairs: BatchScores, current: float) -> float:
-    return best_choice(compare_choices(pairs, current, generator(0, *RNG)), current)
+def near_boundary(pairs: BatchScores, number: float, taken: np.ndarray, count: int) -> np.ndarray:
+    """The pairs beside those that are taken whose scores by a number are nearest to where p = 1/2, as a run asks."""
+    scores = pairs.cosines - number * pairs.means
+    order = np.argsort(np.abs(scores - (0.4 - 0.6 * number)))
+    return order[~np.isin(order, taken)][:count]
 
 
-@pytest.mark.parametrize("current", CHOICES)
-def test_average_precision_is_that_of_the_scores_with_each_choice(current):
-    pairs = drawn(40, 1.0)
-    choices = compare_choices(pairs, current, generator(0, *RNG))
-    assert [choice.neighbourhood for choice in choices] == [choice for choice in CHOICES if choice != current]
-    base = average_precision_score(pairs.labels, pairs.cosines - current * pairs.means)
-    for choice in choices:
-        assert choice.average_precision == pytest.approx(
-            average_precision_score(pairs.labels, pairs.cosines - choice.neighbourhood * pairs.means)
-        )
-        assert choice.gain == pytest.approx(choice.average_precision - base)
-        assert choice.low < choice.gain < choice.high
+def part(pairs: BatchScores, rows: np.ndarray) -> BatchScores:
+    return BatchScores(pairs.cosines[rows], pairs.means[rows], pairs.left[rows], pairs.labels[rows])
 
 
-def test_equal_scores_count_as_if_the_match_came_last():
-    cosines, labels = np.repeat([0.5, 0.2], [2, 9]), np.array([1, 0] + 9 * [1], dtype=np.uint8)
-    first = compare_choices(BatchScores(cosines, np.zeros(11), np.arange(11), labels), 0.0, generator(0, *RNG))[0]
-    # A non-match, then ten matches: (1/2 + 2/3 + ... + 10/11) / 10.
-    assert first.average_precision == pytest.approx(np.mean([k / (k + 1) for k in range(1, 11)]))
+def chosen_in_rounds(number: float, seed: int, rounds: int = 8, count: int = 60) -> list[float]:
+    """What is chosen in each round of a run whose batches are near the boundary by the number of the round before."""
+    pairs, batches, taken = drawn(3000, number, seed), list[np.ndarray](), np.empty(0, dtype=np.int64)
+    chosen = [choose([], both_sides=False).neighbourhood]
+    for _ in range(rounds):
+        batch = near_boundary(pairs, chosen[-1], taken, count)
+        taken = np.concatenate([taken, batch])
+        batches.append(log_likelihoods(part(pairs, batch)))
+        chosen.append(choose(batches, both_sides=False).neighbourhood)
+    return chosen
 
 
-def test_what_moves_all_pairs_of_a_text_is_subtracted_and_else_nothing():
-    hubs = drawn(100, 1.0)
-    assert choose(hubs, 0.0) == choose(hubs, 0.25) == 1.0
-    # The means say nothing of the cosines.
-    others = replace(drawn(100, 0.0), means=np.repeat(np.random.default_rng(5).uniform(0, 1, 100), 10))
-    assert choose(others, 0.0) == choose(others, 1.0) == 0.0
+def test_likelihoods_are_the_best_of_a_logistic_regression_by_another_program():
+    pairs = drawn(60, 0.5)
+    found, spread = log_likelihoods(pairs), pairs.cosines.std()
+
+    def loss(at: np.ndarray, scores: np.ndarray) -> float:
+        logits = at[0] * scores + at[1]
+        return (np.logaddexp(0, logits) - pairs.labels * logits).sum() + (at**2).sum() / (2 * SPREAD**2)
+
+    for number, value in zip(NUMBERS, found, strict=True):
+        scores = pairs.cosines - number * pairs.means
+        scores = (scores - scores.mean()) / spread
+        best = min(minimize(loss, start, args=(scores,), tol=1e-12).fun for start in ([0, 0], [3, 0], [1, 1]))
+        assert value == pytest.approx(-best, abs=1e-6)
 
 
-def test_pairs_of_nearly_equal_scores_change_nothing():
-    # Near a boundary by scores with 0.75, as a strategy chooses them. Whether they match is drawn apart from all else.
-    rng = np.random.default_rng(1)
-    means, left = rng.uniform(0, 1, 300), np.arange(300)
-    cosines = 0.2 + 0.75 * means + 1e-3 * rng.normal(size=300)
-    batch = BatchScores(cosines, means, left, (rng.uniform(size=300) < 0.1).astype(np.uint8))
-    assert choose(batch, 0.75) == 0.75
+@pytest.mark.parametrize("number", [0.0, 0.4, 0.8])
+def test_the_number_of_the_labels_is_found_from_pairs_that_no_number_chose(number):
+    choice = choose([log_likelihoods(drawn(400, number, seed)) for seed in range(4)], both_sides=False)
+    assert choice.low - 0.05 <= number <= choice.high + 0.05
+    assert abs(choice.neighbourhood - number) < 0.1
 
 
-def test_a_gain_that_may_be_none_is_not_taken():
-    def choice(neighbourhood: float, value: float, low: float) -> Choice:
-        return Choice(neighbourhood, value, value - 0.5, low, 1.0)
-
-    assert best_choice([choice(0.25, 0.6, 0.01), choice(0.5, 0.8, 0.0), choice(0.75, 0.7, 0.02)], 0.0) == 0.75
-    assert best_choice([choice(0.25, 0.6, -0.1)], 0.5) == best_choice([], 0.5) == 0.5
-
-
-def test_few_or_equal_labels_choose_nothing():
-    pairs = drawn(2, 1.0)
-    for labels in (0 * pairs.labels, 1 + 0 * pairs.labels):
-        assert compare_choices(replace(pairs, labels=labels), 0.0, generator(0, *RNG)) == []
-    assert compare_choices(first_of(pairs, 0), 0.0, generator(0, *RNG)) == []
-    # Nine left texts with a match are too few, and ten are enough.
-    assert choose(drawn(9, 1.0), 0.0) == 0
-    assert compare_choices(drawn(9, 1.0), 0.0, generator(0, *RNG)) == []
-    assert compare_choices(drawn(10, 1.0), 0.0, generator(0, *RNG)) != []
+@pytest.mark.parametrize("number", [0.1, 0.5, 0.9])
+def test_batches_near_a_boundary_lead_to_the_number_of_the_labels_without_jumps(number):
+    # 60 labels a round, as on Amazon-Google, where the earlier rule went from 1 to 0 in one of them.
+    runs = np.array([chosen_in_rounds(number, seed) for seed in range(10)])
+    assert np.abs(runs[:, -1] - number).mean() < 0.15
+    assert np.abs(np.diff(runs, axis=1)).max() < 0.4
 
 
-@pytest.mark.parametrize("matches", [1, 2, 3, 5, 12])
-def test_labels_that_have_nothing_to_do_with_the_scores_change_nothing(matches):
-    changed = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        means, left = rng.uniform(0.5, 0.8, 40), rng.integers(0, 40, 60)
-        labels = np.zeros(60, dtype=np.uint8)
-        labels[rng.choice(60, matches, replace=False)] = 1
-        pairs = BatchScores(rng.normal(0.7, 0.05, 60), means[left], left, labels)
-        changed += best_choice(compare_choices(pairs, 0.0, generator(seed, *RNG)), 0.0) != 0
-    assert changed <= 10
+def test_the_order_of_batches_does_not_matter_and_more_of_them_narrow_the_interval():
+    batches = [log_likelihoods(drawn(200, 0.3, seed)) for seed in range(6)]
+    assert choose(batches, both_sides=False) == choose(batches[::-1], both_sides=False)
+    widths = [choice.high - choice.low for choice in (choose(batches[:count], both_sides=False) for count in (0, 1, 6))]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < widths[0] / 2
 
 
-def test_a_draw_without_a_match_has_no_gain_in_it():
-    pairs = drawn(10, 1.0)
-    ranking = neighbourhood_choice._Ranking(pairs.cosines, pairs.labels)
-    assert ranking.average_precisions((1.0 - pairs.labels[None]).astype(np.float64)).tolist() == [0.0]
+def test_labels_that_say_nothing_leave_the_prior():
+    pairs = drawn(40, 0.5)
+    none = part(pairs, np.arange(0))
+    batches = [log_likelihoods(one) for one in (
+        none, replace(pairs, labels=0 * pairs.labels), replace(pairs, labels=0 * pairs.labels + 1),
+    )]  # fmt: skip
+    assert not np.any(batches)
+    for both, (mean, deviation) in enumerate(PRIORS):
+        choice = choose(batches, both_sides=bool(both))
+        assert choice == choose([], both_sides=bool(both))
+        # At a = 0 the prior ends two deviations below its mean.
+        assert choice.neighbourhood == pytest.approx(mean, abs=0.02)
+        assert (choice.low, choice.high) == pytest.approx((mean - 1.8 * deviation, mean + 1.8 * deviation), abs=0.05)
 
 
-def first_of(pairs: BatchScores, count: int) -> BatchScores:
-    return BatchScores(pairs.cosines[:count], pairs.means[:count], pairs.left[:count], pairs.labels[:count])
+def test_pairs_of_one_left_text_count_as_one():
+    pairs = drawn(50, 0.2)
+    assert log_likelihoods(replace(pairs, left=np.arange(50) // 5)) == pytest.approx(log_likelihoods(pairs) / 5)
 
 
-def test_the_choice_does_not_depend_on_how_many_draws_are_in_memory(monkeypatch):
-    pairs = drawn(30, 0.5)
-    whole = compare_choices(pairs, 0.5, generator(3, "neighbourhood", 2))
-    monkeypatch.setattr(neighbourhood_choice, "AT_ONCE", 7000)
-    assert compare_choices(pairs, 0.5, generator(3, "neighbourhood", 2)) == whole
+def test_separable_labels_and_equal_cosines_have_finite_likelihoods():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 10).astype(np.uint8)
+    for cosines in (labels.astype(np.float64), np.zeros(20), 1.0 - labels.astype(np.float64)):
+        found = log_likelihoods(BatchScores(cosines, rng.uniform(size=20), np.arange(20), labels))
+        assert np.isfinite(found).all()
+        assert (found <= 0).all()

@@ -59,6 +59,23 @@ class MatchingModel:
         return CANDIDATE if self.model.matcher is not None else 0.0
 
     @property
+    def compares_all_again(self) -> bool:
+        """Whether a new text changes scores of pairs of other texts: those of a matcher, or with a neighbourhood."""
+        scorer = self.model.scorer
+        return self.model.matcher is not None or (scorer is not None and scorer.neighbourhood != 0)
+
+    @property
+    def knows_both_sides(self) -> bool:
+        """Whether the score of a pair depends on other texts of both sides: a matcher, or a neighbourhood of both."""
+        return self.model.matcher is not None or self.scores_both_sides
+
+    @property
+    def scores_both_sides(self) -> bool:
+        """Whether the score is the cosine less the neighbourhood of both sides."""
+        scorer = self.model.scorer
+        return scorer is not None and scorer.neighbourhood != 0 and scorer.both_sides
+
+    @property
     def task(self) -> Task:
         """Return the task of the run."""
         assert self.run is not None
@@ -197,13 +214,7 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
         choice = None if about.get("choice") is None else Choice.of_dict(about["choice"])
     except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{out}: why its model was chosen cannot be read ({error!r}); restore the folder") from error
-    model = model if choice is None else replace(model, choice=choice)
-    if model.model.scorer is not None and model.model.scorer.neighbourhood:
-        raise BadOption(
-            f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "
-            "those of known ones; match all of them again, with another --out"
-        )
-    return model
+    return model if choice is None else replace(model, choice=choice)
 
 
 def refuse_one_side(model: MatchingModel) -> None:

@@ -155,7 +155,7 @@ def _matched(
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
         matches = replace(matches, reasons=reasons)
-    return matches, ScoredPairs(pairs, scores, exact if shift else None), found.search
+    return matches, ScoredPairs(pairs, scores, exact if model.compares_all_again else None), found.search
 
 
 def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matching:
@@ -182,7 +182,7 @@ def match_into(
 
     The result is that of matching all texts at once, but for the last digits of scores. Texts with a known id replace
     the known ones; `complete`: known texts that are not in the tables are removed. Known texts are not encoded again,
-    and without a matcher pairs of known texts are not compared again. Rerun the same command after a stop.
+    and if the score is the cosine, pairs of known texts are not compared again. Rerun the same command after a stop.
     """
     with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
@@ -206,7 +206,7 @@ def match_into(
             model, grown.task, split, rules["assign"], cutoff, cluster_rules, decisions, options.texts,
             options.escape_formulas,
         )  # fmt: skip
-        if model.model.matcher is not None:
+        if model.compares_all_again:
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
         else:
             scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
@@ -220,12 +220,13 @@ def match_into(
 def _compare_again(
     matching: Matching, state: MatchState, out: StoragePath, cluster: ClusterConfig, watch: OnProgress, why: bool
 ) -> tuple[Matches, ScoredPairs]:
-    """Return the matches of all texts by a matcher, and the candidates among which they were assigned.
+    """Return the matches of all texts by scores that depend on all of them, and the candidates that were assigned.
 
-    New texts change the neighbourhoods of known ones, and so the p of pairs of these: the candidates of all texts are
-    found and compared again. Only the vectors of known texts are taken as they are. why: say why a match has its p.
+    New texts change the neighbourhoods of known ones, and so the scores of pairs of these: all texts are searched and
+    compared again. Only the vectors of known texts are taken as they are. why: say why a match has its p.
     """
-    if holds(state, matching) and not why:
+    # An earlier al_ray kept no cosines beside scores with a neighbourhood.
+    if holds(state, matching) and state.candidates.other is not None and not why:
         scored = state.candidates
         return matching.matches(scored.pairs, scored.scores, scored.cosines), scored
     task, place = matching.task, out / task_name(matching.task)

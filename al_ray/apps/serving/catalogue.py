@@ -26,6 +26,18 @@ class Nearest(NamedTuple):
     cosines: Floats
 
 
+class Scored(NamedTuple):
+    """Known texts of a query, the best first, equal scores by id: rows (k,), cosines (k,) and scores (k,)."""
+
+    rows: Rows
+    cosines: Floats
+    scores: Floats
+
+    def first(self, count: int) -> "Scored":
+        """Return the first `count`."""
+        return Scored(self.rows[:count], self.cosines[:count], self.scores[:count])
+
+
 class Catalogue:
     """Known texts by id. A new text takes the row of one that was replaced or removed, unless the index has it."""
 
@@ -90,6 +102,12 @@ class Catalogue:
         # The index has the vectors of its rows.
         self._free += [row for row in rows if row >= indexed]
         return np.array(rows, dtype=np.int64)
+
+    def ordered(self, rows: Rows, cosines: Floats, scores: Floats) -> Scored:
+        """Return known texts by their scores with a query: (k,) rows, cosines and scores."""
+        ids = [self.ids[row] for row in rows.tolist()]
+        order = sorted(range(len(ids)), key=lambda place: (-scores[place], id_key(ids[place])))
+        return Scored(rows[order], cosines[order], scores[order])
 
     def nearest(self, queries: Vectors, count: int) -> list[Nearest]:
         """(q, d) unit vectors -> of each the `count` known texts with the highest cosines, or all if there are fewer.

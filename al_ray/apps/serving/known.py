@@ -10,7 +10,7 @@ from al_ray.apps.matching.incremental.state import STATE, read_state
 from al_ray.apps.matching.model import MatchingModel, needs_two_sides
 from al_ray.apps.matching.texts import table_source
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.records.left_records import left_records, reference_of, stored_texts
+from al_ray.apps.serving.records.left_records import left_texts, reference_of, stored_texts
 from al_ray.apps.serving.store import Source, make_store
 from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, texts_digest
 from al_ray.core.errors import BadFile, BadOption
@@ -31,7 +31,6 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
     has two sides; of a task and of matches between two tables the right texts are taken. BadOption or BadFile for what
     is none of these, or for a model that cannot match it.
     """
-    refuse_both_sides(model)
     known = options.known
     if (known / "task.json").is_file():
         symmetric, texts = _of_task(read_task(known), None, model)
@@ -45,6 +44,11 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
             "--search.kind knn; give --known that task folder, or the table"
         )
     else:
+        if model.scores_both_sides and model.run is None:
+            raise BadOption(
+                f"{model.path} is a copy of a model, which does not say whether it matches one table or two, and its "
+                "scores depend on that; give --known a folder of matches (jobs.match --out), or the run as --model"
+            )
         symmetric = _matches_one_set(model)
         texts = _texts(_table(options, model, symmetric), None, model)
     refuse_one_set(model, symmetric)
@@ -66,17 +70,11 @@ def refuse_other_store(model: MatchingModel, source: Source) -> None:
             ("records for a matcher", "none") if source.matcher else ("texts", "a matcher, which needs records")
         )
         raise BadOption(f"the store holds {kind}, and {model.path} has {other}; give another --store")
-    refuse_both_sides(model)
     refuse_one_set(model, source.symmetric)
-
-
-def refuse_both_sides(model: MatchingModel) -> None:
-    """Raise BadOption for a model whose scores need the neighbours of both texts, which change with every request."""
-    scorer = model.model.scorer
-    if scorer is not None and scorer.neighbourhood and scorer.both_sides:
+    if model.knows_both_sides and not source.symmetric and not source.left:
         raise BadOption(
-            f"the scores of {model.path} need the nearest of both texts (jobs.run --scoring.neighbourhood-sides both), "
-            "and a service knows the texts of one side alone; match by jobs.match, or serve a run without that option"
+            f"the store has no left texts, on whose nearness the scores of {model.path} depend (jobs.run "
+            "--scoring.neighbourhood-sides both); give another --store"
         )
 
 
@@ -133,19 +131,20 @@ def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corp
 
 
 def fill_store(options: ServeOptions, model: MatchingModel) -> None:
-    """Make the store of the known texts, and of the left ones where a matcher needs them."""
-    make_store(options.store, *read_known(options, model), read_left(options, model))
+    """Make the store of the known texts, and of the left ones where scores depend on them."""
+    source, texts = read_known(options, model)
+    make_store(options.store, source, texts, read_left(options, model, source.symmetric))
 
 
-def read_left(options: ServeOptions, model: MatchingModel) -> Texts | None:
-    """Return the known left texts of a model with a matcher, among which a new one is matched; None for others.
+def read_left(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Texts | None:
+    """Return the known left texts, among which a new one is matched; None where scores do not depend on them.
 
-    BadOption if they are not known.
+    symmetric: whether there is one set of texts. BadOption if they are not known.
     """
-    left = left_records(options, model)
+    left = left_texts(options, model, symmetric)
     if left is None:
         return None
-    texts = stored_texts(left, reference_of(model).sides.left)
+    texts = left.texts if model.model.matcher is None else stored_texts(left, reference_of(model).sides.left)
     return {one: KnownText(text) for one, text in zip(left.ids, texts, strict=True)}
 
 

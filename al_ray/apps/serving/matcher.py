@@ -13,7 +13,8 @@ import torch
 
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.serving.catalogue import Catalogue, Nearest
+from al_ray.apps.serving.catalogue import Catalogue, Scored
+from al_ray.apps.serving.encoder import load_encoder
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
 from al_ray.apps.serving.known import KnownCoverage, refuse_other_store
@@ -21,12 +22,12 @@ from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Checked, Put, Question
 from al_ray.apps.serving.store import apply, read_store
 from al_ray.core.errors import BadFile
-from al_ray.core.id_order import id_key
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
+from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.text import read_alike
 from al_ray.core.vectors import NEARLY_SAME, Vectors, round_to_halves
-from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
+from al_ray.encoders.encoder import embed_rows
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
 from al_ray.search.faiss_index import set_threads
@@ -53,7 +54,7 @@ class Matcher:
         content = read_store(options.store)
         self.symmetric = content.source.symmetric
         refuse_other_store(model, content.source)
-        self.encoder = _encoder(model, self.symmetric, device)
+        self.encoder = load_encoder(model, self.symmetric, device)
         self._coverage = KnownCoverage(self.encoder, self._side, options.most_unknown)
         self._dtype = NUMBERS[model.config.vectors]
         self.texts, self._reader = content.texts, content.reader
@@ -121,28 +122,38 @@ class Matcher:
         return answers
 
     def _matches(self, texts: Sequence[str], limit: int) -> list[list[dict[str, Any]]]:
-        scorer = self.model.model.scorer
-        weight = 0.0 if scorer is None else scorer.neighbourhood
-        count = max(limit, NEIGHBOURS) if weight else limit
-        vectors = self._embed(texts, "left")
+        count, vectors = limit, self._embed(texts, "left")
         while True:
-            found = self.catalogue.nearest(vectors, count)
-            shown = [self._shown(text, near, weight, limit) for text, near in zip(texts, found, strict=True)]
+            found = self._nearest(texts, vectors, count)
+            shown = [self._shown(text, near, limit) for text, near in zip(texts, found, strict=True)]
             if count >= len(self.catalogue) or all(complete for _, complete in shown):
                 return [matches for matches, _ in shown]
             # Texts that the encoder cannot tell apart took the places of matches.
             count *= 4
 
-    def _shown(self, text: str, near: Nearest, weight: float, limit: int) -> tuple[list[dict[str, Any]], bool]:
+    def _nearest(self, texts: Sequence[str], vectors: Vectors, count: int) -> list[Scored]:
+        """Return of each text, with its unit vector (d,), the `count` known texts of the highest scores, or more.
+
+        All if there are fewer.
+        """
+        scorer = self.model.model.scorer
+        weight = 0.0 if scorer is None else scorer.neighbourhood
+        found = list[Scored]()
+        nearest = self.catalogue.nearest(vectors, max(count, NEIGHBOURS) if weight else count)
+        for text, near in zip(texts, nearest, strict=True):
+            cosines = self._exact(text, *near)
+            scores: Floats = cosines
+            if weight and len(scores):
+                scores = cosines - weight * mean_of_nearest(cosines, np.zeros(len(cosines), dtype=np.int64), 1)[0]
+            found.append(self.catalogue.ordered(near.rows, cosines, scores))
+        return found
+
+    def _shown(self, text: str, near: Scored, limit: int) -> tuple[list[dict[str, Any]], bool]:
         """Return the matches of one text, as JSON, and whether none is beyond those that were found.
 
         Known texts that read differently and have the cosine 1 are no matches: the encoder cannot tell them apart.
         """
-        near = self._exact(text, near)
-        scores: Floats = near.cosines
-        if weight and len(scores):
-            mean = mean_of_nearest(near.cosines, np.zeros(len(near.cosines), dtype=np.int64), 1)[0]
-            scores = near.cosines - weight * mean
+        scores = near.scores
         ids = [self.catalogue.ids[row] for row in near.rows.tolist()]
         clear = np.array(
             [
@@ -162,21 +173,20 @@ class Matcher:
         ]
         return matches, complete
 
-    def _exact(self, text: str, near: Nearest) -> Nearest:
-        """Return the nearest known texts of one text; those with its token ids have the cosine 1 and come first.
+    def _exact(self, text: str, rows: Rows, cosines: Floats) -> Floats:
+        """Return the cosines (k,) of known texts (k,) with a text: 1 of those that have its token ids.
 
         Their vectors are the same, but for the rounding of bfloat16.
         """
-        close = np.flatnonzero((near.cosines >= NEARLY_SAME) & (near.cosines < 1))
+        close = np.flatnonzero((cosines >= NEARLY_SAME) & (cosines < 1))
         if not len(close):
-            return near
+            return cosines
         [asked] = self.encoder.tokenise([text], "left").contents()
-        ids = [self.catalogue.ids[row] for row in near.rows.tolist()]
-        known = self.encoder.tokenise([self.texts[ids[place]].text for place in close.tolist()], self._side)
-        cosines = near.cosines.copy()
-        cosines[close[[content == asked for content in known.contents()]]] = 1.0
-        order = sorted(range(len(ids)), key=lambda place: (-cosines[place], id_key(ids[place])))
-        return Nearest(near.rows[order], cosines[order])
+        ids = [self.catalogue.ids[row] for row in rows[close].tolist()]
+        known = self.encoder.tokenise([self.texts[one].text for one in ids], self._side)
+        exact = cosines.copy()
+        exact[close[[content == asked for content in known.contents()]]] = 1.0
+        return exact
 
     def check(self, put: Sequence[Put]) -> Checked:
         """Return texts that are to be put as the store has them, or what is wrong with them."""
@@ -202,11 +212,31 @@ class Matcher:
         return [self._text(self.texts[one].text) for one in ids if one in self.texts]
 
     def _take(self, changes: Sequence[Change]) -> None:
+        """Take over what all changes together have changed."""
+        ids = dict.fromkeys(one for change in changes for one in (*(one for one, _ in change.put), *change.removed))
+        before = {one: self.texts.get(one) for one in ids}
         for change in changes:
-            fresh = self._apply(change)
-            if fresh:
-                self.catalogue.put(list(fresh), self._embed(list(fresh.values()), self._side))
-            self.catalogue.remove(change.removed)
+            self._apply(change)
+        fresh, gone = list[str](), list[str]()
+        for one, known in before.items():
+            now = self.texts.get(one)
+            if now is None:
+                gone.append(one)
+            elif known is None or known.text != now.text:
+                fresh.append(one)
+            else:
+                # It may have been another text in between, which was in no cluster.
+                self.catalogue.clusters[self.catalogue.row_of[one]] = now.cluster
+        removed = self.catalogue.remove([*gone, *fresh])
+        rows = removed[:0]
+        if fresh:
+            rows = self.catalogue.put(
+                fresh, self._embed([self._text(self.texts[one].text) for one in fresh], self._side)
+            )
+        self._replaced(removed, rows)
+
+    def _replaced(self, gone: Rows, rows: Rows) -> None:
+        """Take over that the catalogue has no texts any more in (g,) rows, and then others in (m,) rows."""
 
     def _apply(self, change: Change) -> dict[str, str]:
         """Make a change to the texts; return those that are new, by id, as the encoder reads them."""
@@ -234,7 +264,7 @@ class Matcher:
             self._encoded([self._text(known.text) for known in self.texts.values()], self._side, store),
             None,
         )
-        if len(vectors) > self.options.exact_texts and self.model.model.matcher is None:
+        if len(vectors) > self.options.exact_texts and not self.model.knows_both_sides:
             search = self.options.index, self.options.nprobe
             folder = store / "index" / self.model.model.digest[:16]
             # One replica makes it, and the others wait.
@@ -263,13 +293,3 @@ class Matcher:
             if side == self._side:
                 self._coverage.check(texts, store / "checked" / f"{folder.name}.json")
         return vectors
-
-
-def _encoder(model: MatchingModel, symmetric: bool, device: str) -> TextEncoder:
-    if model.run is None and model.model.path:
-        encoder = saved(model.model.path, model.config.encoding, device)
-    else:
-        encoder = load(model.model, model.config.encoding, model.path, device)
-    if symmetric:
-        encoder.use_left_prompt()
-    return encoder

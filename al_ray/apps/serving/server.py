@@ -71,7 +71,7 @@ class Plan:
                 f"{options.known} has changed since the store was made; the store keeps its texts: send the changes by "
                 "PUT and DELETE /texts"
             )
-        exact = len(self.texts) <= options.exact_texts
+        exact = len(self.texts) <= options.exact_texts or self.model.knows_both_sides
         yield "search: " + ("exact" if exact else f"by the Faiss index {options.index}; GET /model says its recall")
 
 
@@ -109,7 +109,8 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     planned = plan(options)
     refuse_used(host, port)
     if planned.is_new:
-        make_store(options.store, planned.source, planned.texts, read_left(options, planned.model))
+        left = read_left(options, planned.model, planned.source.symmetric)
+        make_store(options.store, planned.source, planned.texts, left)
     # Before Ray starts: a store that another process writes is refused here, and a lost writer names no model.
     with closing(StoreWriter(options.store)) as writer:
         writer.use_model(ModelName.of(planned.model))

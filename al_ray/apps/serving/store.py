@@ -4,7 +4,8 @@ store.json          what the texts were made from; the name of the newest table,
 texts-N.jsonl       all texts after change N, one JSON object a line: id, text, cluster (null for none)
 records-N.jsonl     on request: all records of a matcher after change N as a table, with a column for each field
 changes.log         every change since the beginning (journal.py)
-left.jsonl          with a matcher between two tables: the left texts, among which new ones are matched
+left.jsonl          of two tables, with a matcher or scores of both sides: the left texts, as new ones are matched among
+                    them
 model.json          the model that answers
 vectors/, index/    what replicas have made of the texts: vectors and indexes by the digest of the model
 

@@ -3,22 +3,24 @@
 import logging
 from dataclasses import replace
 
+import numpy as np
+
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import NO, OPEN, YES, Labelled, Model, latest_labels
 from al_ray.core.pairs import Pairs
-from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, refit
 from al_ray.core.task import Split, Task
-from al_ray.metrics.neighbourhood_choice import BatchScores, Choice, best_choice, compare_choices
+from al_ray.metrics.neighbourhood_choice import NUMBERS, BatchScores, choose, log_likelihoods
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.pair_cosines import FIT, read_cosines
 from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import input_digest
 
-CHOICE = "neighbourhood.json"
+CHOICE, LIKELIHOODS = "neighbourhood.json", "log_likelihoods"
+CURE = "restore it, or delete it, and its batch does not count"
 logger = logging.getLogger(__name__)
 
 
@@ -37,12 +39,12 @@ def refuse_scores(scoring: ScoringConfig, task: Task) -> None:
         )
 
 
-def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: ScoringConfig, seed: int) -> float:
-    """Return the neighbourhood of the scores of a round's model: the run's own, or with auto the best on its batch.
+def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: ScoringConfig) -> float:
+    """Return the neighbourhood of the scores of a round's model: the run's own, or with auto by all batches so far.
 
-    Auto ranks the pairs of the batch by the model of the round before, or by the untrained encoder, which have not been
-    trained on them. It keeps the number of the round before (0 in round 1) unless another one is better for certain.
-    What it found is written into the folder of the round, and read there when the round is resumed.
+    Auto asks how likely the labels of each batch are by cosines and means of the model of the round before, or of the
+    untrained encoder, which have not been trained on them. What a batch says is written into the folder of its round,
+    and read there by later rounds, and when the round is resumed.
     """
     if scoring.weight is not None:
         return scoring.weight
@@ -51,24 +53,43 @@ def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: S
     sure, path = (labels == YES) | (labels == NO), journal.round(number) / CHOICE
     pairs, labels = batch.pairs[sure], labels[sure]
     before = journal.model(number - 1) if number > 1 else pool.untrained()
-    current = before.scorer.neighbourhood if before.scorer is not None else 0.0
     before = replace(before, scorer=None)
-    # As before there were other sides.
-    sides = [scoring.neighbourhood_sides] if scoring.both_sides else []
-    made_from = input_digest([before.digest, seed, current, *sides], pairs, labels)
-    if path.exists() and (kept := read_json(path, ["made_from", "choices"]))["made_from"] == made_from:
-        choices = [Choice(**choice) for choice in kept["choices"]]
-    else:
+    made_from = input_digest([before.digest, LIKELIHOODS, scoring.neighbourhood_sides], pairs, labels)
+    own = _read_likelihoods(path, made_from) if path.exists() else None
+    if own is None:
         split = pool.task.split("train")
         cosines = pool.scores(before, split, pairs)
         means = offsets_of_pairs(pool, before, split, pairs, 1.0, scoring.both_sides)
-        scores, rng = BatchScores(cosines, means, pairs[:, 0], labels), generator(seed, "neighbourhood", number)
-        choices = compare_choices(scores, current, rng)
-        write_json(path, {"made_from": made_from, "choices": [choice.as_dict() for choice in choices]})
-    chosen = best_choice(choices, current)
-    gains = ", ".join(f"{c.neighbourhood:g}: {100 * c.gain:+.1f} ({100 * c.low:+.1f})" for c in choices) or "none"
-    logger.info("neighbourhood %g; AP on the batch less that of %g (lower bound): %s", chosen, current, gains)
-    return chosen
+        own = log_likelihoods(BatchScores(cosines, means, pairs[:, 0], labels))
+    earlier = [_read_likelihoods(journal.round(one) / CHOICE) for one in range(1, number)]
+    batches = [*(one for one in earlier if one is not None), own]
+    if len(batches) < number:
+        logger.warning(
+            "neighbourhood: the batches of %d rounds before do not count; an earlier al_ray did not keep what they say",
+            number - len(batches),
+        )
+    choice = choose(batches, scoring.both_sides)
+    content = {"made_from": made_from, LIKELIHOODS: own.tolist(), "batches": len(batches)}
+    write_json(path, content | choice.as_dict())
+    logger.info(
+        "neighbourhood %g (95%%: %g to %g), by %d batches", choice.neighbourhood, choice.low, choice.high, len(batches)
+    )
+    return choice.neighbourhood
+
+
+def _read_likelihoods(path: StoragePath, made_from: str | None = None) -> Floats | None:
+    """Return what the batch of a round says of each number, made from this, or from anything if None; else None.
+
+    None, too, if an earlier al_ray wrote the file, which kept other figures. BadFile if it is damaged.
+    """
+    if not path.exists():
+        return None
+    kept = read_json(path, ["made_from"], CURE)
+    if LIKELIHOODS not in kept or made_from not in (None, kept["made_from"]):
+        return None
+    if len(kept[LIKELIHOODS]) != len(NUMBERS):
+        raise BadFile(f"{path} has {len(kept[LIKELIHOODS])} log-likelihoods, not {len(NUMBERS)}; {CURE}")
+    return np.array(kept[LIKELIHOODS], dtype=np.float64)
 
 
 def offsets_of_pairs(

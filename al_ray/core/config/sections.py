@@ -46,8 +46,8 @@ class ScoringConfig:
     neighbourhood: Annotated[float | Literal["auto", "off"], Between(0, 1)] = "off"
     """a: subtract from each cosine a times the mean cosine of its left text with the 5 nearest right texts, so that
     scores of different left texts compare. off: the score is the cosine (the paper). For tasks of two sets of texts;
-    0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md). auto: keep the number of the round before (0 in
-    round 1) unless another one ranks the round's batch better for certain; off for a task of one set."""
+    0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md). auto: in each round the number by which the labels
+    of all batches so far are likely, from 0.5 on; off for a task of one set, unless both sides count."""
     neighbourhood_sides: Sides = "left"
     """both: also subtract a times the mean cosine of the right text with its 5 nearest left texts. It is for tasks of
     one set of texts, too, where it is the same for (x, y) and (y, x). Without labels and with a = 0.5 it added 7 to 44

@@ -63,11 +63,8 @@ def test_each_assignment_is_that_of_the_nearest_by_score_however_they_are_search
             assert scores[pair] == max(scores[one] for one in ours if one not in no)
 
 
-def test_new_texts_and_indexes_that_miss_neighbours_are_refused(ran, monkeypatch, capsys, tmp_path):
+def test_indexes_that_miss_neighbours_are_refused(ran, monkeypatch, capsys, tmp_path):
     run, task = ran
     line = f"--model {run} {tables(task, tmp_path)} --assign all --best 9 --out {tmp_path / 'out'}"
     error = refused(monkeypatch, capsys, f"{line} --search.kind knn --search.index IVF2,Flat")
     assert "give --search.index Flat" in error
-    do(monkeypatch, line)
-    error = refused(monkeypatch, capsys, f"--into {tmp_path / 'out'} {tables(task, tmp_path)}")
-    assert "match all of them again, with another --out" in error

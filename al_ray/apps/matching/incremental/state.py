@@ -1,8 +1,9 @@
 """What a match folder keeps, so that new texts can be matched with known ones.
 
-state.json                    the number of the state, the task of its texts, the model and the rules of matching
-state-NNNN/candidates.parquet left, right (rows of the task), score, with a matcher also cosine: the pairs among which
-                              matches were assigned
+state.json                    the number of the state, the task of its texts, the model and the rules of matching, and
+                              whether candidates have cosines
+state-NNNN/candidates.parquet left, right (rows of the task), score, with a matcher or a neighbourhood also cosine: the
+                              pairs among which matches were assigned
 state-NNNN/labels.parquet     left, right, yes: pairs whose labels overruled the model
 state-NNNN/columns.parquet    cells of the columns that the rules read, by node; only if they read any
 state-NNNN/clusters.parquet   cluster, the id of each text's cluster, by row; right texts follow left ones
@@ -56,7 +57,7 @@ CURE = "restore it, or match all texts again with another --out"
 class ScoredPairs:
     """Distinct pairs (n, 2) of rows with their scores (n,).
 
-    other: their cosines (n,), where a matcher gives scores that are none.
+    other: their cosines (n,), where a matcher or a neighbourhood gives scores that are none.
     """
 
     pairs: Pairs
@@ -65,7 +66,7 @@ class ScoredPairs:
 
     @property
     def cosines(self) -> Floats:
-        """Return the cosines (n,), which are the scores unless a matcher gives these."""
+        """Return the cosines (n,), which are the scores unless others are given."""
         return self.scores if self.other is None else self.other
 
 
@@ -143,12 +144,14 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
     if isinstance(cutoff["precision"], dict):
         check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
-    inner, matched = folder / _name(about["number"]), "cells" in about["about"]
-    found = read_parquet(inner / "candidates.parquet", CANDIDATES.append(COSINE) if matched else CANDIDATES)
+    inner = folder / _name(about["number"])
+    # Earlier versions kept cosines with a matcher alone, and did not say so.
+    has_cosines = about.get("cosines", "cells" in about["about"])
+    found = read_parquet(inner / "candidates.parquet", CANDIDATES.append(COSINE) if has_cosines else CANDIDATES)
     labels = read_parquet(inner / "labels.parquet", LABELS)
     yes, pairs = labels["yes"].to_numpy(), _pairs(labels)
     clusters = read_parquet(inner / "clusters.parquet", CLUSTERS)["cluster"].to_numpy()
-    cosines = found["cosine"].to_numpy() if matched else None
+    cosines = found["cosine"].to_numpy() if has_cosines else None
     candidates = ScoredPairs(_pairs(found), found["score"].to_numpy(), cosines)
     state = MatchState(
         about["number"], about["task"], candidates, pairs[yes], pairs[~yes], clusters,
@@ -187,8 +190,11 @@ def write_state(folder: StoragePath, state: MatchState, task: Task) -> None:
     write_parquet(inner / "clusters.parquet", pa.table({"cluster": state.clusters}).cast(CLUSTERS))
     write_root(
         folder / STATE,
-        {"number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about)},
-    )
+        {
+            "number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about),
+            "cosines": state.candidates.other is not None,
+        },
+    )  # fmt: skip
 
 
 def remove_state(folder: StoragePath) -> None:

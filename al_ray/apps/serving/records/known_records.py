@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from al_ray.apps.serving.records.best_scores import BestScores
 from al_ray.apps.serving.records.gram_table import NO_ROWS
+from al_ray.apps.serving.records.renewal import renew
 from al_ray.apps.serving.records.ways import (
     CosineWay,
     Counts,
     Near,
     Pairs,
     TrigramWay,
-    blocks,
 )
 from al_ray.cluster.candidates.reference import Reference
 from al_ray.core.config.sections import CandidatesConfig
@@ -42,7 +42,8 @@ Cells = tuple[str, ...]
 
 
 Present = npt.NDArray[np.bool_]
-Best = tuple[BestScores, BestScores]
+Best = tuple[BestScores, ...]
+"""Of each way."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ class KnownRecords:
         self._cosine, self._trigrams = self._ways(known)
         self._others = None if others is None else self._ways(others)
         self.best: Best | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of what scores depend on beside the records."""
+        return self.reference.digest
 
     @property
     def symmetric(self) -> bool:
@@ -166,23 +172,16 @@ class KnownRecords:
         return np.array(sorted(rows.tolist(), key=self._keys.__getitem__), dtype=np.int64)
 
     def _renew(self, fresh: Rows) -> None:
-        """Find the highest scores of fresh records, and of those whose lists are too short; add fresh ones to others.
-
-        Of two sets of records only the fresh ones have new scores, as the left ones stay.
-        """
+        """Find the highest scores of fresh records, and of others that need it, by each way."""
         assert self.best is not None
         for number, (best, counts) in enumerate(zip(self.best, self.counts, strict=True)):
-            best.put(fresh, BestScores.empty(len(fresh), counts.kept))
-            renewed = fresh
-            if self.symmetric:
-                short = best.too_short(counts.needed)
-                renewed = np.concatenate([fresh, np.setdiff1d(short[self._present[short]], fresh)])
-            for rows in blocks(renewed):
-                lists, (lines, known, scores) = self._lists(number, rows, best, counts.kept)
-                best.put(rows, lists)
-                if self.symmetric:
-                    new = np.isin(rows[lines], fresh) & ~np.isin(known, renewed)
-                    best.add(known[new], rows[lines[new]], scores[new])
+
+            def compare(
+                rows: Rows, number: int = number, best: BestScores = best, width: int = counts.kept
+            ) -> tuple[BestScores, Pairs]:
+                return self._lists(number, rows, best, width)
+
+            renew(best, counts, fresh, self._present, self.symmetric, compare)
 
     def _lists(self, number: int, rows: Rows, best: BestScores, width: int) -> tuple[BestScores, Pairs]:
         """Compare (m,) rows with all texts of the other side, by a way."""

@@ -45,12 +45,13 @@ def stored_texts(corpus: Corpus, fields: tuple[Field, ...]) -> list[str]:
     return corpus_texts(() if typed.fields is None else typed.fields.names, typed)
 
 
-def left_records(options: ServeOptions, model: MatchingModel) -> Corpus | None:
-    """Return the known left texts: those of --known, if it has both sides, or of the model's task; None for one set.
+def left_texts(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus | None:
+    """Return the known left texts: those of --known, if it has both sides, or of the model's task.
 
-    BadOption if there are none.
+    None where no left texts are needed: symmetric, of one set, or where scores do not depend on them. BadOption if
+    there are none.
     """
-    if model.model.matcher is None or reference_of(model).sides.symmetric:
+    if symmetric or not model.knows_both_sides:
         return None
     if (options.known / "task.json").is_file():
         return read_task(options.known).left
@@ -59,7 +60,7 @@ def left_records(options: ServeOptions, model: MatchingModel) -> Corpus | None:
     if model.run is None:
         raise BadOption(
             f"--known {options.known} has the right texts alone, and {model.path}, a copy of a model, knows no left "
-            "ones, whose neighbours a matcher looks at; give --known a folder of matches of both tables (jobs.match "
+            "ones, on whose nearness its scores depend; give --known a folder of matches of both tables (jobs.match "
             "--out), or the run as --model"
         )
     return model.task.left

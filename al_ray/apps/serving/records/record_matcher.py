@@ -17,6 +17,7 @@ from al_ray.apps.serving.records.known_records import Cells, Compared, KnownReco
 from al_ray.apps.serving.records.left_records import names_of, reference_of
 from al_ray.apps.serving.records.record_text import cells_of, decoded, encoded
 from al_ray.apps.serving.records.stored_scores import StoredScores
+from al_ray.apps.serving.sides.sides_matcher import SidesMatcher
 from al_ray.apps.serving.store import read_left_texts, read_source
 from al_ray.apps.serving.text_lines import CURE, KnownText
 from al_ray.core.id_order import id_key
@@ -34,8 +35,10 @@ SECOND_ID = (
 
 
 def load_matcher(options: ServeOptions, model: MatchingModel, device: str = "cpu") -> Matcher:
-    """Load what answers by a model: a RecordMatcher for one that has a matcher."""
-    return (Matcher if model.model.matcher is None else RecordMatcher)(options, model, device)
+    """Load what answers by a model: one with a matcher, one whose scores know both sides, or another."""
+    if model.model.matcher is not None:
+        return RecordMatcher(options, model, device)
+    return (SidesMatcher if model.scores_both_sides else Matcher)(options, model, device)
 
 
 class RecordMatcher(Matcher):

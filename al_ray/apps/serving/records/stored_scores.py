@@ -1,9 +1,11 @@
 """The highest scores of known records on disk, in neighbours/ of a store, so that a start compares what is new alone.
 
+Texts that are ranked by a neighbourhood of both sides have them, too, by cosine alone.
+
 neighbours/NAME/         NAME: digest of all that decides them: the records of both sides, and the reference
   0.npy 1.npy            scores and partners by cosine (best_scores.py); rows in the order of the ids
   2.npy 3.npy            by 3-grams
-  floors.npy             (2, n) by either way
+  floors.npy             (ways, n) by each way
   records.npy            (n, 2) uint64 digest of each known record and its vector
   about.json             digest of what decides them beside the known records; written last
 
@@ -12,13 +14,16 @@ An earlier al_ray wrote the first four alone, with fewer scores.
 
 import hashlib
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from al_ray.apps.serving.records.best_scores import NONE, BestScores
-from al_ray.apps.serving.records.known_records import Best, KnownRecords, RecordSide, text_of
+from al_ray.apps.serving.records.known_records import Best, RecordSide, text_of
+from al_ray.apps.serving.records.ways import Counts
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
 from al_ray.encoders.tokens import load_array, store_array
@@ -33,10 +38,45 @@ SHARE = 4
 Digests = npt.NDArray[np.uint64]
 
 
-class StoredScores:
-    """The scores of the known records of a store, by one reference and one encoder. All are present, in order of id."""
+class KnownScores(Protocol):
+    """Known texts with their highest scores: KnownRecords, KnownSides."""
 
-    def __init__(self, folder: Path, records: KnownRecords, known: RecordSide, others: RecordSide | None) -> None:
+    @property
+    def best(self) -> Best | None:
+        """Return the highest scores, by each way."""
+        ...
+
+    @property
+    def counts(self) -> Sequence[Counts]:
+        """Return how many are kept, by each way."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of what scores depend on beside the texts and their vectors."""
+        ...
+
+    @property
+    def symmetric(self) -> bool:
+        """Return whether there is one set of texts."""
+        ...
+
+    def find_best(self) -> Best:
+        """Find the highest scores of all known texts."""
+        ...
+
+    def use(self, best: Best, fresh: Rows = ...) -> None:
+        """Take the highest scores of all known texts, but for those of (m,) rows, which are found now."""
+        ...
+
+
+class StoredScores:
+    """The scores of the known texts of a store, by one digest and one encoder. All are present.
+
+    Records are in the order of their ids.
+    """
+
+    def __init__(self, folder: Path, records: KnownScores, known: RecordSide, others: RecordSide | None) -> None:
         """folder: neighbours/ of the store. records: of known and others."""
         self.folder, self.records = folder, records
         self._digests = _digests(known)
@@ -46,8 +86,8 @@ class StoredScores:
             content.update(repr([text_of(cells) for cells in side.cells]).encode("utf-8", "surrogatepass"))
         beside = [] if others is None else [_digests(others)]
         widths = [one.needed for one in records.counts]
-        self._name = input_digest([content.hexdigest(), records.reference.digest, widths])[:32]
-        self._beside = input_digest([known.vectors.shape[1], records.reference.digest, widths], *beside)
+        self._name = input_digest([content.hexdigest(), records.digest, widths])[:32]
+        self._beside = input_digest([known.vectors.shape[1], records.digest, widths], *beside)
 
     def use(self) -> None:
         """Give the scores to the records: those on disk, or the ones of earlier records and what changed since."""
@@ -86,14 +126,19 @@ class StoredScores:
             lists = BestScores.empty(len(row_of), width)
             lists.put(now, one.take(row_of[now], place_of if self.records.symmetric else None))
             best.append(lists)
-        self.records.use((best[0], best[1]), fresh)
+        self.records.use(tuple(best), fresh)
         return True
 
     def _is_there(self, folder: Path) -> bool:
-        return all((folder / f"{number}.npy").exists() for number in range(4))
+        return all((folder / f"{number}.npy").exists() for number in self._numbers)
+
+    @property
+    def _numbers(self) -> range:
+        """Return the numbers of the files: of each way the scores and the partners."""
+        return range(2 * len(self.records.counts))
 
     def _read(self, folder: Path) -> Best:
-        arrays = [_array(folder, f"{number}.npy") for number in range(4)]
+        arrays = [_array(folder, f"{number}.npy") for number in self._numbers]
         if len({len(array) for array in arrays}) > 1 or arrays[0].shape != arrays[1].shape:
             raise BadFile(f"the files in {folder} do not fit together; {_cure(folder)}")
         floors = _array(folder, FLOORS) if (folder / FLOORS).exists() else [array[:, -1] for array in arrays[::2]]
@@ -104,7 +149,7 @@ class StoredScores:
             width = min(scores.shape[1], counts.kept)
             lists.scores[:, :width], lists.partners[:, :width] = scores[:, :width], partners[:, :width]
             best.append(BestScores(lists.scores, lists.partners, np.array(floors[number])))
-        return best[0], best[1]
+        return tuple(best)
 
     def write(self) -> None:
         """Write the scores that the records have."""

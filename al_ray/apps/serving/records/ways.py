@@ -92,9 +92,8 @@ class CosineWay:
 
     def near(self, vector: Vectors, best: BestScores, counts: Counts, in_order: InOrder) -> Near:
         """(d,) unit vector of a text -> what is near to it. best: of the known texts with those of its side."""
-        products = self._single.rows @ vector.astype(np.float32)
-        products[self._absent] = -np.inf
-        nearest = self._nearest(vector, products, max(counts.own, FEW), in_order)
+        products = self.products(vector)
+        nearest = self.nearest(vector, products, max(counts.own, FEW), in_order)
         entered = np.flatnonzero(products >= best.least(counts.of_known) - self._margin)
         entered = entered[products[entered] > -np.inf]
         entered = entered[self.scores(vector, entered) > best.least(counts.of_known)[entered]]
@@ -104,6 +103,12 @@ class CosineWay:
             of_dense = Sorted(rows, self.scores(vector, rows)).best(counts.dense)
             entered = np.concatenate([entered, of_dense.rows[of_dense.scores >= counts.least]])
         return Near(nearest.summary(), np.unique(entered))
+
+    def products(self, vector: Vectors) -> npt.NDArray[np.float32]:
+        """(d,) unit vector of a text -> (n,) its products with all texts, in float32; -inf for one that is absent."""
+        products = self._single.rows @ vector.astype(np.float32)
+        products[self._absent] = -np.inf
+        return products
 
     def scores(self, vector: Vectors, rows: Rows) -> Floats:
         """(d,) unit vector of a text, (m,) rows of known ones -> (m,) cosines in float64."""
@@ -118,9 +123,7 @@ class CosineWay:
         products[:, self._absent] = -np.inf
         if of is self:
             products[np.arange(len(texts)), texts] = -np.inf
-        nearest = [
-            self._nearest(of.vectors[row], own, width) for row, own in zip(texts.tolist(), products, strict=True)
-        ]
+        nearest = [self.nearest(of.vectors[row], own, width) for row, own in zip(texts.tolist(), products, strict=True)]
         if floor is None:
             return lists_of(nearest, width), NO_PAIRS
         above = (products >= floor - self._margin) & (products > -np.inf)
@@ -155,7 +158,7 @@ class CosineWay:
                 scores[start + line], partners[start + line] = every[first], first
         return BestScores(scores, np.where(np.isfinite(scores), partners, -1))
 
-    def _nearest(
+    def nearest(
         self, vector: Vectors, products: npt.NDArray[Any], count: int, in_order: InOrder | None = None
     ) -> "Sorted":
         """Return the `count` nearest of a text, or all if there are fewer; products: (n,), -inf for no pair."""
