@@ -20,6 +20,7 @@ from al_ray.datasets.tables.score_tables import read_scored_pairs, read_scores
 from al_ray.metrics.average_precision import StratumSummary, count_scores
 from al_ray.metrics.evaluation import Comparison, Evaluation, evaluate_counts
 from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_pairs
+from al_ray.metrics.thresholds import with_guarantee
 from al_ray.runs.handover import choose_model
 from al_ray.runs.run_state import last_round
 from al_ray.storage.files import refuse_folder, write_json
@@ -29,7 +30,7 @@ from al_ray.storage.uri import StoragePath
 def run_command(options: Options) -> None:
     """Evaluate, print and write."""
     check_options(options)
-    rules = parse_rules(options.threshold_for, options.measured)
+    rules = parse_rules(with_guarantee(options.threshold_for, options.guarantee), options.measured)
     if options.run is not None and is_cross_encoder(options.run):
         evaluate_cross_encoder(options, options.run)
     elif options.heuristic:
