@@ -99,9 +99,10 @@ def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Key
     sizes = [stop - start for start, stop in cut]
     shares = allotted(draw.count, sizes[:1] if draw.second else sizes)
     for band, share in zip(cut, shares, strict=False):
-        # The draws of a second audit must not depend on those of the first one, which may have the same seed.
-        name = "audit-second" if draw.second else f"audit-band-{band[0]}"
-        rng = generator(draw.seed, name, draw.number)
+        rng = generator(draw.seed, f"audit-band-{band[0]}", draw.number)
+        if draw.second:
+            # Its draws must not depend on those of the first audit, which may have the same seed.
+            rng = generator(draw.seed, "audit-second", draw.number)
         if band[0] < reach:
             own = draw_ranks(band, share, rng)
             keys.append(first.keys[own])
