@@ -112,11 +112,10 @@ def estimate_audit(
 ) -> AuditEstimate:
     """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
 
-    labels: the sheet, or an export of Label Studio; both files of the folder by default. The others are for audits by
-    score. at_cosine, at_p: thresholds to measure at; the ends of bands and the model's boundary by default. p is a
-    probability if the round is calibrated, else the score of the model. threshold_for: "precision=P" chooses one, and
-    "precision=P guarantee=C" one that keeps its word (docs/guarantees.md). It and update_scorer, which fits w and b,
-    write to scorer.json of the round of `run`, by default that of the audit.
+    labels: the sheet, or an export of Label Studio; both files of the folder by default. Of audits by score: at_cosine,
+    at_p: thresholds to measure at; the ends of bands and the boundary by default. p is a probability if the round is
+    calibrated, else a score. threshold_for: "precision=P" chooses one, "precision=P guarantee=C" one that keeps its
+    word (docs/guarantees.md). It and update_scorer (w and b) write to scorer.json of `run`, by default the audited one.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
@@ -128,7 +127,7 @@ def estimate_audit(
     Raises:
         WrongFolder: if the folder holds no audit, or if the matches were replaced since it was drawn.
         BadFile: if an answer cannot be read, or there is none.
-        BadOption: if the labels do not determine a scorer or a promise, or the options are of another kind of audit.
+        BadOption: if labels do not determine a scorer or a promise, or options are of another kind of audit.
     """
     path, sheet = local_path(audit, "--audit"), None if labels is None else local_path(labels, "--labels")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)

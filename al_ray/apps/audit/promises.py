@@ -49,7 +49,7 @@ def choose_promised(audit: BandAudit, record: Record, rule: Rule, sample_command
     within = None if at is None or at.recall_of_reach is None else at.recall_of_reach.value
     more = outlook(audit, rule, alpha, within or 0.0, of_outlook) if rule.kind == "precision" else None
     if promised is None or at is None:
-        raise BadOption(_refusal(audit, rule, more, sample_command))
+        raise BadOption(_refusal(audit, record, rule, sample_command, more))
     scorer, cosine = record.scorer, promised.threshold
     return {
         "rule": str(rule),
@@ -88,25 +88,32 @@ def format_promise(content: Mapping[str, Any], scorer: Scorer | None, sample_com
     lines = [f"{content['rule']}: {words}; {what}; estimates there: {', '.join(shares) or 'none'}"]
     more = content["second_draw"]
     if more is not None:
-        lines.append(f"  {_gain(Outlook(**more))}: {sample_command} --budget {more['labels']}")
+        lines.append(f"  {_gain(Outlook(**more), scorer)}: {sample_command} --budget {more['labels']}")
     return lines
 
 
-def _gain(more: Outlook) -> str:
+def _down_to(more: Outlook, scorer: Scorer | None) -> str:
+    """Say where a second draw is, as the scores that users see."""
+    name = "p" if scorer is not None and scorer.matcher else "scores"
+    shown = more.threshold if scorer is None else scorer.shown(more.threshold)
+    return f"{name} of {shown:.4f} and above"
+
+
+def _gain(more: Outlook, scorer: Scorer | None) -> str:
     return (
-        f"{more.labels:,} more labels at scores of {more.threshold:.4f} and above would probably raise the share of "
+        f"{more.labels:,} more labels at {_down_to(more, scorer)} would probably raise the share of "
         f"the ranked matches that is promised from {more.now:.2f} to {more.then:.2f}"
     )
 
 
-def _refusal(audit: BandAudit, rule: Rule, more: Outlook | None, sample_command: str) -> str:
+def _refusal(audit: BandAudit, record: Record, rule: Rule, sample_command: str, more: Outlook | None) -> str:
     """Say why no threshold is promised, and what to do about it."""
     assert rule.guarantee is not None
     labels = int(np.isin(audit.labels, (NO, YES)).sum())
     none = f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target} with {labels:,} labels"
     if more is not None and more.then > 0:
         return (
-            f"{none}; {more.labels:,} more at scores of {more.threshold:.4f} and above would probably be enough, for "
+            f"{none}; {more.labels:,} more at {_down_to(more, record.scorer)} would probably be enough, for "
             f"{100 * more.then:.0f}% of the ranked matches: {sample_command} --budget {more.labels}"
         )
     if rule.kind == "precision":

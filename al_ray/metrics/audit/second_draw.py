@@ -118,7 +118,8 @@ def outlook(audit: BandAudit, rule: Rule, alpha: float, now: float, rng: np.rand
         return None
     sizes = [size for size in LABELS if size < len(left)] or [len(left)]
     brought = [_simulated(audit, second, left, size, (rule.numbers[0], alpha), rng) for size in sizes]
-    enough = now + ENOUGH * (max(then for then, _ in brought) - now)
+    most = max(then for then, _ in brought)
+    enough = min(most, now + ENOUGH * (most - now))
     size, (then, found) = next(pair for pair in zip(sizes, brought, strict=True) if pair[1][0] >= enough)
     return Outlook(threshold, size, now, then, found)
 
