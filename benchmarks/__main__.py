@@ -31,6 +31,7 @@ from benchmarks.memory import Memory
 from benchmarks.month import Month
 from benchmarks.month_report import format_weeks
 from benchmarks.more_labels import Guess, format_guesses
+from benchmarks.promising import Promises, format_promises
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.records.labels_bought import Records, format_records
 from benchmarks.records.picture import RecordsPicture
@@ -44,7 +45,7 @@ from benchmarks.timing import Figure
 KINDS = (
     Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
     | Serve | Annotate | Compare | Records
-    | RecordsPicture | ScoredPairs | Handover | Guess
+    | RecordsPicture | ScoredPairs | Handover | Guess | Promises
 )  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def main() -> None:
     elif isinstance(benchmark, ScoredPairs):
         content = benchmark.results()
         text = format_scored(content)
-    elif isinstance(benchmark, Matches | Handover | Guess):
+    elif isinstance(benchmark, Matches | Handover | Guess | Promises):
         content, text = judged(benchmark)
     else:
         figures = benchmark.figures()
@@ -94,7 +95,7 @@ def main() -> None:
         write_json(benchmark.out, content)
 
 
-def judged(benchmark: Matches | Handover | Guess) -> tuple[Any, str]:
+def judged(benchmark: Matches | Handover | Guess | Promises) -> tuple[Any, str]:
     """Return the figures of what finished runs left on disk, and their tables."""
     if isinstance(benchmark, Matches):
         quality = benchmark.results()
@@ -102,6 +103,9 @@ def judged(benchmark: Matches | Handover | Guess) -> tuple[Any, str]:
     if isinstance(benchmark, Handover):
         handover = benchmark.results()
         return handover, format_handover(handover)
+    if isinstance(benchmark, Promises):
+        promises = benchmark.results()
+        return promises, format_promises(promises)
     guesses = benchmark.results()
     return guesses, format_guesses(guesses)
 

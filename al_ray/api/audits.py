@@ -5,35 +5,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from al_ray.api.run_reading import Run, load_run
+from al_ray.api.labelled_audit import audited_run, calibrate, read_labelled, stored_calibration
+from al_ray.api.run_reading import Run
 from al_ray.apps.audit.band_printout import format_bands
-from al_ray.apps.audit.calibration import (
-    choose_threshold,
-    fit_scorer,
-    format_bins,
-    format_recalibration,
-    format_threshold,
-    parse_precision_rules,
-)
-from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, MatchRecord, Record, band_audit, putative
-from al_ray.apps.audit.labels import read_labels
+from al_ray.apps.audit.calibration import fit_scorer
+from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, MatchRecord, Record, putative
 from al_ray.apps.audit.match_printout import format_match_precision
 from al_ray.apps.audit.matches import read_labelled_matches
-from al_ray.apps.audit.options import AuditConfig
+from al_ray.apps.audit.options import SECOND_BUDGET, AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
+from al_ray.apps.audit.promises import parse_rules
 from al_ray.apps.audit.thresholds import measured_at
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Labels, Scorer
-from al_ray.metrics.audit.drawn_pairs import DrawnPairs
-from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
-from al_ray.metrics.audit.score_bands import BandAudit
-from al_ray.metrics.thresholds import Rule
+from al_ray.metrics.audit.second_draw import pairs_left
+from al_ray.metrics.thresholds import parse_rule
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.place import refuse_inside, refuse_lost
-from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.storage.uri import StoragePath, local_path, storage_path
 
 CLUSTER, AUDIT = ClusterConfig(), AuditConfig()
@@ -124,10 +114,10 @@ def estimate_audit(
 ) -> AuditEstimate:
     """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
 
-    labels: the sheet, or an export of Label Studio; both files of the folder by default. The others are for audits by
-    score. at_cosine, at_p: thresholds to measure at; the ends of bands and the model's boundary by default. p is a
-    probability if the round is calibrated, else the score of the model. threshold_for: "precision=P" chooses one. It
-    and update_scorer, which fits w and b, write to scorer.json of the round of `run`, by default that of the audit.
+    labels: the sheet, or an export of Label Studio; both files of the folder by default. Of audits by score: at_cosine,
+    at_p: thresholds to measure at; the ends of bands and the boundary by default. p is a probability if the round is
+    calibrated, else a score. threshold_for: "precision=P" chooses one, "precision=P guarantee=C" one that keeps its
+    word (docs/guarantees.md). It and update_scorer (w and b) write to scorer.json of `run`, by default the audited one.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
@@ -139,44 +129,29 @@ def estimate_audit(
     Raises:
         WrongFolder: if the folder holds no audit, or if the matches were replaced since it was drawn.
         BadFile: if an answer cannot be read, or there is none.
-        BadOption: if the labels do not determine a scorer, or the options are of another kind of audit.
+        BadOption: if labels do not determine a scorer or a promise, or options are of another kind of audit.
     """
     path, sheet = local_path(audit, "--audit"), None if labels is None else local_path(labels, "--labels")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
     if AuditFolder(path).of_matches:
         return _estimate_matches(path, sheet, by_score or run is not None)
-    labelled = _read(path, sheet, by_score)
+    labelled = read_labelled(path, sheet, by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
         strata = putative(record, labelled.pairs, labelled.labels)
         lines, content = format_false_positives(record, strata, labelled.labels, rng)
         return _estimate(record, lines, content)
-    bands, rules = labelled.bands, parse_precision_rules(threshold_for)
+    bands, rules = labelled.bands, parse_rules(threshold_for)
     # All that can be refused comes before the scorer is written.
-    audited = _audited_run(run, record, labelled.path) if rules or update_scorer else None
+    audited = audited_run(run, record, labelled.path) if rules or update_scorer else None
     scorer = fit_scorer(bands, labelled.pairs.cosines) if update_scorer else None
-    calibrated = scorer or _stored_calibration(run, record, labelled.path)
+    calibrated = scorer or stored_calibration(run, record, labelled.path)
     at = list(measured_at(at_cosine, at_p, record, bands, calibrated))
     lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng, calibrated)
     if audited is None:
         return _estimate(record, lines, content)
-    more, kept, written = _calibrate(labelled, bands, audited, scorer, rules)
+    more, kept, written = calibrate(labelled, bands, audited, scorer, rules)
     return _estimate(record, [*lines, *more], {**content, **kept}, written)
-
-
-@dataclass(frozen=True)
-class _LabelledAudit:
-    """The folder, the record and the drawn pairs of an audit, and the labels (n,) of the pairs."""
-
-    path: Path
-    record: Record
-    pairs: DrawnPairs
-    labels: Labels
-
-    @property
-    def bands(self) -> BandAudit:
-        """Return the bands of an audit by score with the labels."""
-        return band_audit(self.record, self.pairs, AuditFolder(self.path).scored(), self.labels)
 
 
 def _estimate(
@@ -210,6 +185,8 @@ def _request(config: AuditConfig, run: Run) -> AuditOptions:
     """Return the options that identify an audit, with the defaults filled in."""
     number = run.complete_round(config.round)
     model, task = run.folder.model(number).digest if number else "", run.folder.task.digest
+    if config.after is not None:
+        return _second_request(config, run, number)
     if config.by_score:
         budget, top = config.budget or 300, config.top or 100_000
         return AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
@@ -218,63 +195,26 @@ def _request(config: AuditConfig, run: Run) -> AuditOptions:
     return AuditOptions(config.split, number, config.seed, recall, near, rand, None, None, model, task)
 
 
-def _read(path: Path, sheet: Path | None, by_score: bool) -> _LabelledAudit:
-    """Read an audit and its labels; by_score: whether options are given that only an audit by score has."""
-    audit = AuditFolder(path)
-    record, (codes, ids, pairs) = audit.record(), audit.key()
-    if by_score and not record.asked.by_score:
+def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
+    """Return the options of a second draw: from the pairs without a label above the crossing of the first one."""
+    assert config.after is not None
+    rule, after = parse_rule(config.threshold_for or ""), local_path(config.after, "--after").absolute()
+    if rule.kind != "precision":
+        raise BadOption(f"--threshold-for {rule}: a second draw is for a precision; give precision=P")
+    first = read_labelled(after, None, True)
+    asked, model = first.record.asked, run.folder.model(number).digest if number else ""
+    if (asked.split, asked.model, asked.task_digest) != (config.split, model, run.folder.task.digest):
         raise BadOption(
-            "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
-            f"{path} is not one; leave them out"
+            f"--after {after} is an audit of {asked.split} by round {asked.round}, or of another run; give the same "
+            "--split, --round and --run"
         )
-    return _LabelledAudit(path, record, pairs, read_labels(path, sheet, codes, ids))
-
-
-def _calibrate(
-    audit: _LabelledAudit, bands: BandAudit, run: Run, scorer: Scorer | None, rules: Sequence[Rule]
-) -> tuple[list[str], dict[str, Any], StoragePath]:
-    """Write a fitted scorer and chosen thresholds to scorer.json.
-
-    Returns them as lines and as part of estimate.json, and the path of scorer.json.
-    """
-    record, seed, cosines = audit.record, audit.record.asked.seed, audit.pairs.cosines
-    lines, evidence = list[str](), dict[str, dict[str, Any]]()
-    if scorer is not None:
-        drawn = bands.without_known
-        bins = reliability_bins(drawn, scorer, cosines, generator(seed, "audit-recalibration"))
-        evidence = {"recalibration": recalibration(drawn, "audit", record.asked.split, scorer, bins)}
-        lines = ["", *format_recalibration(evidence["recalibration"], record), format_bins("p", bins)]
-    rng = generator(seed, "audit-threshold")
-    chosen = [choose_threshold(bands, record, rule, rng) for rule in rules]
-    run.folder.keep_calibration(record.asked.round, evidence, chosen)
-    content = {**evidence, "chosen_thresholds": chosen}
-    path = run.folder.round(record.asked.round) / "model" / "scorer.json"
-    return [*lines, *(format_threshold(one, record.scorer) for one in chosen)], content, path
-
-
-def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
-    """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
-    number = record.asked.round
-    if not number:
+    left = pairs_left(first.bands, rule.numbers[0])
+    if not left:
         raise BadOption(
-            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out --update-scorer and "
-            "--threshold-for, or audit a trained round"
+            f"--after {after}: its labels leave no pair to draw from, for the estimate reaches {rule} nowhere, or all "
+            "pairs above are labelled; give another --threshold-for"
         )
-    if run is None and not (path.resolve().parent / "config.json").is_file():
-        raise BadOption(f"{path} does not lie in a run folder; give --run, the run that was audited")
-    run = run or load_run(path.resolve().parent)
-    if number > run.rounds or run.folder.model(number).digest != record.asked.model:
-        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give --run, the run that was audited")
-    return run
-
-
-def _stored_calibration(run: Run | None, record: Record, path: Path) -> Scorer | None:
-    """Return the calibrated scorer of the audited round; None without one, or if the run is not known."""
-    number = record.asked.round
-    if not number or (run is None and not (path.resolve().parent / "config.json").is_file()):
-        return None
-    run = run or load_run(path.resolve().parent)
-    if number > run.rounds or run.folder.model(number).digest != record.asked.model or record.scorer is None:
-        return None
-    scorer, source = calibrated_scorer(run.folder.round(number) / "model" / "scorer.json", record.scorer)
-    return None if source is None else scorer
+    budget = min(config.budget or SECOND_BUDGET, left)
+    return AuditOptions(
+        config.split, number, config.seed, None, None, None, budget, left, model, asked.task_digest, str(after)
+    )

@@ -30,12 +30,16 @@ BOUNDARY_WITHIN = 100_000
 
 @dataclass(frozen=True)
 class BandDraw:
-    """How many pairs to draw, the rank up to which bands grow tenfold, and the seed and number of the draw."""
+    """How many pairs to draw, the rank up to which bands grow tenfold, and the seed and number of the draw.
+
+    second: draw all of them uniformly from the ranks up to `top` instead (metrics/audit/second_draw.py).
+    """
 
     count: int
     top: int
     seed: int
     number: int = 0
+    second: bool = False
 
 
 def draw_by_score(
@@ -54,7 +58,7 @@ def draw_by_score(
     first = search.least(model, HIGHEST, min(max(draw.top, BOUNDARY_WITHIN), total), keys)
     reach = ranked(first.cosines, draw.top, total, boundary)
     first = Candidates(first.keys[:reach], first.cosines[:reach])
-    drawn = _draw_bands(split, bands(reach, total, draw.top), first, keys, draw)
+    drawn = _draw_bands(split, bands(reach, total, draw.top, draw.second), first, keys, draw)
     of_rest = np.flatnonzero(drawn.ranks == reach)
     if len(of_rest):
         drawn.cosines[of_rest] = pool.scores(model, split, drawn.pairs[of_rest])
@@ -92,8 +96,13 @@ class ShardedDevSampler:
 def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Keys, draw: BandDraw) -> DrawnPairs:
     """Draw pairs of each band. Those of the rest have the rank `reach`, the number of ranked pairs, and no cosine."""
     reach, keys, ranks, names = len(first), [NO_KEYS], [NO_KEYS], list[str]()
-    for band, share in zip(cut, allotted(draw.count, [stop - start for start, stop in cut]), strict=True):
+    sizes = [stop - start for start, stop in cut]
+    shares = allotted(draw.count, sizes[:1] if draw.second else sizes)
+    for band, share in zip(cut, shares, strict=False):
         rng = generator(draw.seed, f"audit-band-{band[0]}", draw.number)
+        if draw.second:
+            # Its draws must not depend on those of the first audit, which may have the same seed.
+            rng = generator(draw.seed, "audit-second", draw.number)
         if band[0] < reach:
             own = draw_ranks(band, share, rng)
             keys.append(first.keys[own])

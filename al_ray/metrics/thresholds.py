@@ -5,7 +5,7 @@ a lower threshold adds false positives and no true positive.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,21 +17,32 @@ from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.intervals import precision_at, weights_of
 
 CHOSEN_ON = "dev"
+GUARANTEE, LEAST_GUARANTEE, MOST_GUARANTEE = " guarantee=", 0.5, 0.99
+"""What stands between a rule and its confidence, and the bounds of that."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """The target of a threshold: a precision or recall to reach, or the costs of both kinds of errors.
 
-    numbers: (target,) in (0, 1], or (miss, alarm), positive and finite.
+    ranked-recall: of the matches among the ranked pairs of an audit. numbers: (target,) in (0, 1], or (miss, alarm),
+    positive and finite. guarantee: the confidence, in (0, 1), with which the threshold must keep the rule; None if an
+    estimate is enough.
     """
 
-    kind: Literal["precision", "recall", "costs"]
+    kind: Literal["precision", "recall", "ranked-recall", "costs"]
     numbers: tuple[float, ...]
+    guarantee: float | None = None
 
     def __str__(self) -> str:
-        """Return the rule as it is written on the command line."""
-        return f"{self.kind}={','.join(f'{number:g}' for number in self.numbers)}"
+        """Return the rule as it is written on the command line, and the guarantee, by which scorer.json knows it."""
+        target = f"{self.kind}={','.join(f'{number:g}' for number in self.numbers)}"
+        return target if self.guarantee is None else f"{target}{GUARANTEE}{self.guarantee:g}"
+
+    @property
+    def target(self) -> str:
+        """Return the rule without its guarantee."""
+        return str(replace(self, guarantee=None))
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class ChosenThreshold:
     cosine: float | None
     precision: Estimate | None
     recall: float | None
+    promised: float | None = None
+    """With a guarantee: the precision or recall that is promised, or what is saved, with the confidence of the rule."""
 
     def as_dict(self, scorer: Scorer, evaluation: Evaluation) -> dict[str, Any]:
         """Return the content of scorer.json and evaluation-SPLIT.json."""
@@ -57,23 +70,47 @@ class ChosenThreshold:
             "recall": self.recall,
             "split": evaluation.split,
             "pairs": evaluation.total_pairs,
+            **self._promise,
         }
+
+    @property
+    def _promise(self) -> dict[str, Any]:
+        """Return what a guarantee adds to the content; nothing without one."""
+        if self.rule.guarantee is None:
+            return {}
+        kind = "saving" if self.rule.kind == "costs" else self.rule.kind
+        return {"guarantee": self.rule.guarantee, "promised": {kind: self.promised}}
 
 
 def parse_rule(words: str) -> Rule:
-    """Parse `precision=0.9`, `recall=0.5` or `costs=10,1`; BadOption for anything else."""
-    kind, _, rest = words.partition("=")
+    """Parse `precision=0.9`, `recall=0.5`, `ranked-recall=0.5` or `costs=10,1`; BadOption for anything else.
+
+    ` guarantee=0.95` may follow.
+    """
+    target, guaranteed, confidence = words.partition(GUARANTEE)
+    kind, _, rest = target.partition("=")
     try:
         numbers = tuple(float(number) for number in rest.split(","))
+        guarantee = float(confidence) if guaranteed else None
     except ValueError:
-        numbers = ()
-    if kind in ("precision", "recall") and len(numbers) == 1 and 0 < numbers[0] <= 1:
-        return Rule(kind, numbers)
-    if kind == "costs" and len(numbers) == 2 and all(0 < number < float("inf") for number in numbers):
-        return Rule(kind, numbers)
+        numbers, guarantee = (), None
+    sure = guarantee is None or LEAST_GUARANTEE <= guarantee <= MOST_GUARANTEE
+    if sure and kind in ("precision", "recall", "ranked-recall") and len(numbers) == 1 and 0 < numbers[0] <= 1:
+        return Rule(kind, numbers, guarantee)
+    if sure and kind == "costs" and len(numbers) == 2 and all(0 < number < float("inf") for number in numbers):
+        return Rule(kind, numbers, guarantee)
     raise BadOption(
         f"--threshold-for {words!r}: give precision=P or recall=R, above 0 and at most 1, or costs=MISS,ALARM, above 0"
     )
+
+
+def with_guarantee(rules: Sequence[str], confidence: float | None) -> tuple[str, ...]:
+    """Add a confidence to the rules of --threshold-for, as `parse_rule` reads it; none if None."""
+    if confidence is None:
+        return tuple(rules)
+    if not rules:
+        raise BadOption("--guarantee goes with --threshold-for; add a rule, such as precision=0.9")
+    return tuple(f"{rule}{GUARANTEE}{confidence:g}" for rule in rules)
 
 
 def choose_thresholds(rules: Sequence[Rule], evaluation: Evaluation) -> tuple[ChosenThreshold, ...]:

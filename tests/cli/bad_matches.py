@@ -69,6 +69,8 @@ OF_OPTIONS = [
     (f"{MATCH} --at-p 1.5", "--at-p is 1.5; give at most 1"),
     (f"{MATCH} --precision -0.1", "--precision is -0.1; give at least 0"),
     (f"{MATCH} --recall 95", "--recall is 95.0; give at most 1"),
+    (f"{MATCH} --guarantee 0.95", "--guarantee goes with --precision, --recall, --ranked-recall or --costs; add one"),
+    (f"{MATCH} --precision 0.9 --guarantee 2", "--guarantee is 2.0; give at most 0.99"),
     (f"{MATCH} --best 0", "--best is 0; give at least 1"),
     (f"{MATCH} --best {HUGE}", "--best is 9"),
     (f"{MATCH} --best 2.5", "best"),

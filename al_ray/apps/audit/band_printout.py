@@ -61,7 +61,7 @@ def format_bands(
         lines.append(f"pairs not counted: {counts['unsure']:,} unsure, {counts['open']:,} not answered")
     if known["known_pairs"]:
         lines.append(
-            f"{known['known_pairs']:,} pairs labelled by the run, {known['known_matches']:,} of them matches, count too"
+            f"{known['known_pairs']:,} pairs {_labelled(audit)}, {known['known_matches']:,} of them matches, count too"
         )
     lines += _advice(audit, measured)
     if scorer is not None and scorer.weight > 0:
@@ -129,11 +129,16 @@ def _threshold_table(
     return format_columns(rows), figures, measured
 
 
+def _labelled(audit: BandAudit) -> str:
+    """Say who labelled the pairs that were known before."""
+    return "labelled by the run or an earlier audit" if audit.uniform else "labelled by the run"
+
+
 def _beyond(audit: BandAudit, matches: Sequence[Estimate | None]) -> list[str]:
     """Say which pairs the table is about, and what is known of the matches among the others."""
     known, rest = len(audit.known_labels), audit.total - audit.reach
     these = f"these {audit.reach + known:,}: the {audit.reach:,} pairs of highest score"
-    lines = [f"{these} and {known:,} labelled by the run" if known else these]
+    lines = [f"{these} and {known:,} {_labelled(audit)}" if known else these]
     if not rest:
         return [*lines, "these are all pairs"]
     part, number = audit.part((audit.reach, audit.total), (audit.reach, audit.total)), matches[-1]

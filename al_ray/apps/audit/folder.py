@@ -51,6 +51,8 @@ class AuditOptions:
     top: int | None
     model: str
     task_digest: str
+    after: str = ""
+    """Of a second draw: the absolute path of the audit whose labels count as known. `top` is then where it ends."""
 
     @property
     def by_score(self) -> bool:
@@ -100,7 +102,9 @@ class Record:
     def content(self) -> dict[str, Any]:
         """Return the record as JSON."""
         content = {**as_dict(self), "strata": [as_dict(stratum) for stratum in self.strata]}
-        # Earlier versions know no matcher, and read all other records.
+        # Earlier versions know no matcher and no second draw, and read all other records.
+        if not self.asked.after:
+            content["asked"] = {name: value for name, value in content["asked"].items() if name != "after"}
         return content if self.matcher else {name: value for name, value in content.items() if name != "matcher"}
 
 
@@ -259,4 +263,5 @@ def band_audit(record: Record, sheet: DrawnPairs, scored: BandScores, labels: La
     if total < reach or ((sheet.ranks < 0) | (sheet.ranks > min(reach, total - 1))).any():
         raise BadFile(f"{KEY}, {SCORES} and {RECORD} are not of one audit; restore all three")
     known = scored.known_cosines, scored.known_labels
-    return BandAudit(scored.cosines, total, *known, sheet.ranks, labels, record.asked.top)
+    uniform = bool(record.asked.after)
+    return BandAudit(scored.cosines, total, *known, sheet.ranks, labels, record.asked.top, uniform)

@@ -1,6 +1,7 @@
 """The options of an audit."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Seed, check_bounds
@@ -10,6 +11,8 @@ from al_ray.metrics.handover import RoundName
 MOST = 1_000_000
 MATCH_BUDGET = 100
 """Matches to draw when not given."""
+SECOND_BUDGET = 100
+"""Pairs of a second draw when not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +32,25 @@ class AuditConfig:
     by_score: bool = False
     """Draw from bands of score instead, which needs no known match."""
     budget: Annotated[int | None, Between(1, MOST)] = None
-    """With --by-score: total number of pairs to draw; 300 when not given. With --matches: 100."""
+    """With --by-score: total number of pairs to draw; 300 when not given. With --after or --matches: 100."""
     top: Annotated[int | None, Between(1, 10 * MOST)] = None
     """With --by-score: number of pairs of highest score that are ranked one by one, and among which thresholds can lie;
     all others are one band. 100,000 when not given."""
+    after: Path | None = None
+    """With --by-score: an audit of the same round whose labels left a precision open. All pairs of this one are drawn
+    from those without a label above the score down to which the estimate reaches it; its labels count, too."""
+    threshold_for: str | None = None
+    """With --after: the rule of the threshold, such as precision=0.9."""
     seed: Seed = 0
     """Random seed."""
 
     def __post_init__(self) -> None:
         """Validate options."""
         mine, others = (self.budget, self.top), (self.at_recall, self.near, self.rand)
+        if (self.after is None) != (self.threshold_for is None):
+            raise BadOption("--after and --threshold-for go together; give both, or neither")
+        if self.after is not None and (self.top is not None or not self.by_score):
+            raise BadOption("--after goes with --by-score and without --top, which it chooses itself")
         if any(value is not None for value in (others if self.by_score else mine)):
             raise BadOption(
                 "--at-recall, --near and --rand go without --by-score; leave them out"

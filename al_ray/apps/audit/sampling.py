@@ -4,19 +4,21 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.folder import AuditOptions, Record, StratumCounts
+from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
+from al_ray.apps.audit.labels import read_labels
 from al_ray.cluster.measurement import deploy_measured
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.score_sample import BandDraw, draw_by_score
 from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.labels import Model
+from al_ray.core.labels import NO, YES, Model
 from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -64,8 +66,13 @@ def sample_bands(
     assert options.top is not None
     assert options.budget is not None
     with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
+        known = known_labels(folder, split)
         draw = BandDraw(options.budget, options.top, options.seed)
-        drawn, scores = draw_by_score(pool, model, split, known_labels(folder, split), draw)
+        if options.after:
+            known = _united(known, drawn_labels(Path(options.after), split))
+            # More pairs are known at every further draw, so that each has chances of its own.
+            draw = replace(draw, number=len(known[0]), second=True)
+        drawn, scores = draw_by_score(pool, model, split, known, draw)
     return _record(options, split, model.scorer), drawn, scores
 
 
@@ -121,6 +128,26 @@ def known_labels(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
     labelled = ledger.labelled().decided
     keys, last = np.unique(split.space.keys(labelled.pairs)[::-1], return_index=True)
     return keys, labelled.labels[::-1][last]
+
+
+def drawn_labels(path: Path, split: Split) -> tuple[Keys, Labels]:
+    """Return keys (n,) and labels (n,) of the pairs that an audit by score drew, and those that it was drawn after.
+
+    Pairs without yes or no are left out, as if they had not been drawn.
+    """
+    audit = AuditFolder(path)
+    codes, ids, drawn = audit.key()
+    labels = read_labels(path, None, codes, ids)
+    decided = np.isin(labels, (NO, YES))
+    own = split.space.keys(drawn.pairs[decided]), labels[decided]
+    after = audit.record().asked.after
+    return _united(own, drawn_labels(Path(after), split)) if after else own
+
+
+def _united(first: tuple[Keys, Labels], second: tuple[Keys, Labels]) -> tuple[Keys, Labels]:
+    """Return sorted keys of both, each with its label, that of the first if both have one."""
+    keys, at = np.unique(np.concatenate([first[0], second[0]]), return_index=True)
+    return keys, np.concatenate([first[1], second[1]])[at]
 
 
 def _record(options: AuditOptions, split: Split, scorer: Scorer | None, *counts: Any) -> Record:

@@ -9,7 +9,7 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.metrics.handover import LAST
-from al_ray.metrics.thresholds import Rule
+from al_ray.metrics.thresholds import parse_rule
 from al_ray.training.untrained_model import OUTCOME
 
 logger = getLogger(__name__)
@@ -101,12 +101,8 @@ def _given(options: MatchOptions, model: MatchingModel, assign: Assignment) -> C
         return Cutoff(_boundary_of(model), options.most, "--at-boundary")
     if options.best is not None:
         return Cutoff(-inf, options.best, f"--best {options.best:,}")
-    if options.precision is not None:
-        return _stored(f"precision={options.precision:g}", model, options)
-    if options.recall is not None:
-        return _stored(f"recall={options.recall:g}", model, options)
-    if options.costs is not None:
-        return _stored(str(Rule("costs", options.costs)), model, options)
+    if options.rule is not None:
+        return _stored(str(options.rule), model, options)
     if assign in ("mutual", "best"):
         return Cutoff(-inf, options.most, f"--assign {assign} without a cutoff")
     if len(model.thresholds) == 1:
@@ -183,12 +179,7 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
                 f"{model.path} hands over its untrained encoder, for which no threshold is chosen; give --at-score S, "
                 f"or --round {LAST} for the last round"
             )
-        run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
-        audit = f", or jobs.audit estimate --threshold-for {rule}" if rule.startswith("precision=") else ""
-        raise BadOption(
-            f"{model.path} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {run} --split dev "
-            f"--threshold-for {rule}{_of_round(model)}{audit}{again}"
-        )
+        raise BadOption(f"{model.path} has no threshold for {rule}{there}; choose one: {_how_to_choose(rule, model)}")
     if stored.get("cosine") is None:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
     source = f"{rule}, chosen on {stored.get('split')}"
@@ -200,6 +191,18 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
             "--candidates.trigrams)"
         )
     return Cutoff(score, options.most, source, stored.get("precision"), stored.get("recall"))
+
+
+def _how_to_choose(rule: str, model: MatchingModel) -> str:
+    """Return the commands that choose a threshold by a rule and store it."""
+    parsed = parse_rule(rule)
+    sure = "" if parsed.guarantee is None else f" --guarantee {parsed.guarantee:g}"
+    run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
+    audit = f"jobs.audit estimate --threshold-for {parsed.target}{sure}"
+    if parsed.kind == "ranked-recall":
+        return f"{audit}{again}"
+    evaluate = f"jobs.evaluate --run {run} --split dev --threshold-for {parsed.target}{sure}{_of_round(model)}"
+    return f"{evaluate}{f', or {audit}' if sure or parsed.kind == 'precision' else ''}{again}"
 
 
 def _of_round(model: MatchingModel) -> str:

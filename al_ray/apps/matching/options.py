@@ -11,6 +11,7 @@ from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
 from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
+from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE, Rule
 
 Assignment = Literal["all", "best", "mutual", "one-to-one"]
 Clustering = Literal["components", "average"]
@@ -62,6 +63,11 @@ class CutoffOptions:
     """Match at the threshold that evaluate --threshold-for recall=R stored with the model."""
     costs: Annotated[tuple[float, float] | None, CUTOFF] = None
     """Match at the threshold that evaluate --threshold-for costs=MISS,ALARM stored with the model: --costs 10 1."""
+    ranked_recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """With --guarantee: match at the threshold that audit estimate --threshold-for ranked-recall=R stored."""
+    guarantee: Annotated[float | None, CUTOFF, Between(LEAST_GUARANTEE, MOST_GUARANTEE)] = None
+    """With --precision, --recall, --ranked-recall or --costs: take the threshold that was stored with this --guarantee
+    of evaluate or of audit estimate (docs/guarantees.md)."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
@@ -69,6 +75,21 @@ class CutoffOptions:
         given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
         if len(given) > 1:
             raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+        if self.guarantee is not None and self.rule is None:
+            raise BadOption("--guarantee goes with --precision, --recall, --ranked-recall or --costs; add one of them")
+        if self.ranked_recall is not None and self.guarantee is None:
+            raise BadOption("--ranked-recall goes with --guarantee; add it, such as --guarantee 0.95")
+
+    @property
+    def rule(self) -> Rule | None:
+        """Return the rule whose stored threshold is the cutoff; None for another cutoff."""
+        if self.costs is not None:
+            return Rule("costs", self.costs, self.guarantee)
+        if self.precision is not None:
+            return Rule("precision", (self.precision,), self.guarantee)
+        if self.recall is not None:
+            return Rule("recall", (self.recall,), self.guarantee)
+        return None if self.ranked_recall is None else Rule("ranked-recall", (self.ranked_recall,), self.guarantee)
 
     @property
     def cutoffs(self) -> dict[str, Any]:
@@ -76,7 +97,7 @@ class CutoffOptions:
         return {
             "--at-score": self.at_score, "--at-cosine": self.at_cosine, "--at-p": self.at_p,
             "--at-boundary": self.at_boundary, "--precision": self.precision, "--recall": self.recall,
-            "--costs": self.costs,
+            "--costs": self.costs, "--ranked-recall": self.ranked_recall,
         }  # fmt: skip
 
 

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import tyro
 
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.cli._shared.entry import PathOrUri
-from al_ray.core.config.bounds import check_bounds
+from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
+from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class Sample(AuditConfig):
             return
         check_bounds(self)
         plain = AuditConfig()
-        names = ("split", "round", "at_recall", "near", "rand", "by_score", "top")
+        names = ("split", "round", "at_recall", "near", "rand", "by_score", "top", "after", "threshold_for")
         others = [name for name in names if getattr(self, name) != getattr(plain, name)]
         if others:
             raise BadOption(f"--{others[0].replace('_', '-')} goes with --run; leave it out with --matches")
@@ -57,7 +58,11 @@ class Estimate:
     p = sigmoid(w * cosine + b) of the model, or p of its matcher."""
     threshold_for: tuple[str, ...] = ()
     """For an audit by score: precision=P chooses the lowest threshold of this precision, and writes it to the round's
-    scorer.json."""
+    scorer.json. With --guarantee also recall=R, ranked-recall=R (of the matches among the ranked pairs) and
+    costs=MISS,ALARM."""
+    guarantee: Annotated[float | None, Between(LEAST_GUARANTEE, MOST_GUARANTEE)] = None
+    """With --threshold-for: the confidence with which the threshold keeps its rule in truth, such as 0.95, although it
+    is chosen after a look at the labels (docs/guarantees.md). If none can be promised, nothing is written."""
     update_scorer: bool = False
     """For an audit by score: fit w and b to the labels, and write them with their reliability to the round's
     scorer.json. load_model uses them; the run does not."""
@@ -66,3 +71,7 @@ class Estimate:
     given."""
     out: Path | None = None
     """JSON file; estimate.json in the audit folder when not given."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a value out of bounds."""
+        check_bounds(self)

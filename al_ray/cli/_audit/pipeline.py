@@ -13,6 +13,7 @@ from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
+from al_ray.metrics.thresholds import with_guarantee
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.files import refuse_folder, write_json
 
@@ -57,7 +58,7 @@ def estimate(options: Estimate) -> None:
         options.labels,
         at_cosine=options.at_cosine,
         at_p=options.at_p,
-        threshold_for=options.threshold_for,
+        threshold_for=with_guarantee(options.threshold_for, options.guarantee),
         update_scorer=options.update_scorer,
         run=None if options.run is None else load_run(options.run),
     )

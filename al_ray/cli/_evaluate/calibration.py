@@ -5,10 +5,13 @@ from typing import Any
 
 from al_ray.apps.reporting.plots.evaluation_plots import precision_recall_plot, reliability_plot
 from al_ray.core.errors import BadOption
+from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
 from al_ray.core.text_table import format_columns, format_probability
+from al_ray.metrics.audit.guarantee import MeldedLimits
 from al_ray.metrics.calibration import Reliability
 from al_ray.metrics.evaluation import Evaluation
+from al_ray.metrics.guaranteed_thresholds import choose_promised
 from al_ray.metrics.thresholds import CHOSEN_ON, ChosenThreshold, Rule, choose_thresholds, parse_rule
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import write_pictures
@@ -18,6 +21,9 @@ from al_ray.storage.uri import StoragePath
 def parse_rules(texts: Sequence[str], split: str) -> tuple[Rule, ...]:
     """Parse the rules of --threshold-for; BadOption for a bad rule, and for any split but dev."""
     rules = tuple(map(parse_rule, texts))
+    for rule in rules:
+        if rule.kind == "ranked-recall":
+            raise BadOption(f"--threshold-for {rule.target}: ranked pairs are those of an audit; give recall=R")
     if rules and split != CHOSEN_ON:
         raise BadOption(
             f"--threshold-for chooses on --split {CHOSEN_ON} alone, so that {split} stays unseen; give that"
@@ -29,7 +35,7 @@ def choose_and_write(
     rules: Sequence[Rule], evaluation: Evaluation, folder: RunFolder, number: int
 ) -> list[dict[str, Any]]:
     """Choose thresholds, print them, and write them to the round's scorer.json; return them as JSON values."""
-    scorer, thresholds = folder.model(number).scorer, choose_thresholds(rules, evaluation)
+    scorer, thresholds = folder.model(number).scorer, _choose(rules, evaluation)
     assert scorer is not None
     assert evaluation.reliability is not None
     content = [one.as_dict(scorer, evaluation) for one in thresholds]
@@ -41,6 +47,19 @@ def choose_and_write(
     return content
 
 
+def _choose(rules: Sequence[Rule], evaluation: Evaluation) -> list[ChosenThreshold]:
+    """Choose the threshold of each rule; BadOption if one with a guarantee cannot be promised."""
+    chosen: list[ChosenThreshold] = []
+    for rule in rules:
+        if rule.guarantee is None:
+            chosen += choose_thresholds([rule], evaluation)
+        else:
+            # The same counts have the same limits, whatever the seed of the run.
+            limits = MeldedLimits(generator(0, "evaluation-guarantee"))
+            chosen.append(choose_promised(rule, evaluation, limits))
+    return chosen
+
+
 def _line(one: ChosenThreshold, evaluation: Evaluation, scorer: Scorer) -> str:
     if one.cosine is None or one.precision is None or one.recall is None:
         if one.rule.kind == "costs":
@@ -50,8 +69,21 @@ def _line(one: ChosenThreshold, evaluation: Evaluation, scorer: Scorer) -> str:
     interval = f"95%: {100 * one.precision.low:.2f} to {100 * one.precision.high:.2f}"
     return (
         f"{one.rule}: {scorer.threshold_words(one.cosine)}, precision {100 * one.precision.value:.2f}% ({interval}), "
-        f"recall {100 * one.recall:.2f}%"
+        f"recall {100 * one.recall:.2f}%{_promise(one, evaluation)}"
     )
+
+
+def _promise(one: ChosenThreshold, evaluation: Evaluation) -> str:
+    """Say what is promised, and why it holds; nothing without a guarantee."""
+    if one.promised is None or one.rule.guarantee is None:
+        return ""
+    costs = one.rule.kind == "costs"
+    what = f"saves at least {one.promised:,.4g}" if costs else f"at least {100 * one.promised:g}%"
+    if evaluation.exact:
+        return f"; promised: {what}, as every pair was counted"
+    if one.rule.kind == "recall":
+        return f"; promised: {what}, as every match was counted"
+    return f"; promised: {what}, with {100 * one.rule.guarantee:g}% confidence"
 
 
 def print_reliability(reliability: Reliability, evaluation: Evaluation, out: StoragePath, by_scores: str) -> None:

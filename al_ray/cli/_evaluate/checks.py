@@ -24,6 +24,8 @@ def check_options(options: Options) -> None:
         raise BadOption("--neighbourhood-sides goes with --neighbourhood A, such as 0.5; leave it out")
     if options.out is not None:
         refuse_folder("--out", options.out)
+    if options.guarantee is not None and not options.threshold_for:
+        raise BadOption("--guarantee goes with --threshold-for; add a rule, such as precision=0.9")
     if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
         raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")
     if options.heuristic and options.against is not None:

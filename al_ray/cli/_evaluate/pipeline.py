@@ -17,6 +17,7 @@ from al_ray.cluster.session import session
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadOption
 from al_ray.metrics.evaluation import Comparison, Evaluation
+from al_ray.metrics.thresholds import with_guarantee
 from al_ray.runs.handover import choose_model
 from al_ray.runs.run_state import last_round
 from al_ray.storage.uri import StoragePath
@@ -25,7 +26,7 @@ from al_ray.storage.uri import StoragePath
 def run_command(options: Options) -> None:
     """Evaluate, print and write."""
     check_options(options)
-    rules = parse_rules(options.threshold_for, options.measured)
+    rules = parse_rules(with_guarantee(options.threshold_for, options.guarantee), options.measured)
     if options.run is not None and is_cross_encoder(options.run):
         evaluate_cross_encoder(options, options.run)
     elif options.heuristic:

@@ -82,14 +82,18 @@ def draw_above(scores: Scores, threshold: float, count: int, rng: np.random.Gene
     return rng.permutation(above)[:count], len(above)
 
 
-def possible(count: int, sampled: int, population: Many, end: End, rng: np.random.Generator) -> Ints:
-    """Draw (DRAWS,) how many of a population have a property that `count` of `sampled` pairs have; see the module.
+def possible(
+    count: int, sampled: int, population: Many, end: End, rng: np.random.Generator, draws: int | None = None
+) -> Ints:
+    """Draw (draws,) how many of a population have a property that `count` of `sampled` pairs have; see the module.
 
-    population: its size, or (DRAWS,) draws of it, none below `sampled`. end: which limit quantiles of the draws bound.
+    population: its size, or (draws,) draws of it, none below `sampled`. end: which limit quantiles of the draws bound.
+    draws: DRAWS if None.
     """
+    draws = DRAWS if draws is None else draws
     have, lack = (count + 1, sampled - count) if end == "high" else (count, sampled - count + 1)
-    share = rng.beta(have, lack, DRAWS) if have and lack else np.full(DRAWS, float(have > 0))
-    unseen = np.broadcast_to(np.asarray(population, dtype=np.int64) - sampled, DRAWS)
+    share = rng.beta(have, lack, draws) if have and lack else np.full(draws, float(have > 0))
+    unseen = np.broadcast_to(np.asarray(population, dtype=np.int64) - sampled, draws)
     return count + rng.binomial(unseen, share)
 
 

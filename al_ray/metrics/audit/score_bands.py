@@ -26,13 +26,13 @@ FIRST, GROWTH = 100, 10
 Band = tuple[int, int]
 
 
-def bands(reach: int, total: int, top: int | None = None) -> tuple[Band, ...]:
+def bands(reach: int, total: int, top: int | None = None, uniform: bool = False) -> tuple[Band, ...]:
     """Return the ranks of each band: (0, 100), (100, 1000), ... up to `top`, one up to `reach`, the rest up to `total`.
 
-    top: at most `reach`; `reach` if None.
+    top: at most `reach`; `reach` if None. uniform: one band goes up to `top`.
     """
     top = reach if top is None else min(top, reach)
-    ends = [0, min(FIRST, top)]
+    ends = [0, top if uniform else min(FIRST, top)]
     while ends[-1] < top:
         ends.append(min(ends[-1] * GROWTH, top))
     ends += [reach, total]
@@ -112,7 +112,8 @@ class BandAudit:
     cosines: (reach,) of the first pairs, descending. total: number of pairs, without the known ones.
     known_cosines, known_labels: (k,) of pairs that were labelled NO or YES before the audit.
     ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
-    top: the rank up to which bands grow tenfold, `reach` if None.
+    top: the rank up to which bands grow tenfold, `reach` if None. uniform: one band goes up to `top` instead, and all
+    pairs are drawn from it (a second draw, second_draw.py).
     """
 
     cosines: Floats
@@ -122,6 +123,7 @@ class BandAudit:
     ranks: Ints
     labels: Labels
     top: int | None = None
+    uniform: bool = False
 
     @property
     def reach(self) -> int:
@@ -131,7 +133,12 @@ class BandAudit:
     @property
     def bands(self) -> tuple[Band, ...]:
         """Return the bands, the rest last."""
-        return bands(self.reach, self.total, self.top)
+        return bands(self.reach, self.total, self.top, self.uniform)
+
+    @property
+    def sampled_bands(self) -> tuple[Band, ...]:
+        """Return the bands of which pairs were to be drawn."""
+        return self.bands[:1] if self.uniform else self.bands
 
     @property
     def without_known(self) -> "BandAudit":

@@ -98,3 +98,30 @@ def test_best_partners_without_a_cutoff_by_a_model_whose_labels_are_all_no_are_w
     warn_of_no_cutoff(replace(cutoff, score=0.8, source="--at-score 0.8"), one_class)
     warn_of_no_cutoff(cutoff, model(make_task, tmp_path / "fitted", 0.0))
     assert not caplog.text
+
+
+def test_a_threshold_that_was_promised_is_another_than_the_one_that_was_estimated(make_task, tmp_path):
+    run = run_folder(tmp_path, make_task(False), Scorer(20.0, -18.0, 0.1, "fitted"))
+    path, left = run / "round-001/model/scorer.json", Path("t.csv")
+    rules = {"precision=0.9": 0.8, "precision=0.9 guarantee=0.95": 0.85, "ranked-recall=0.5 guarantee=0.9": 0.7}
+    thresholds = [{"rule": rule, "cosine": cosine, "split": "train"} for rule, cosine in rules.items()]
+    write_json(path, {**read_json(path, []), "thresholds": thresholds})
+    matching = open_model(run)
+    given = [
+        MatchOptions(left=left, precision=0.9),
+        MatchOptions(left=left, precision=0.9, guarantee=0.95),
+        MatchOptions(left=left, ranked_recall=0.5, guarantee=0.9),
+    ]
+    found = [choose_cutoff(options, matching, "all") for options in given]
+    assert [cutoff.score for cutoff in found] == pytest.approx([0.8, 0.85, 0.7])
+    assert found[1].source == "precision=0.9 guarantee=0.95, chosen on train"
+    with pytest.raises(
+        BadOption, match=r"no threshold for precision=0.9 guarantee=0.9 .* --guarantee 0.9, or jobs.audit"
+    ):
+        choose_cutoff(MatchOptions(left=left, precision=0.9, guarantee=0.9), matching, "all")
+    with pytest.raises(BadOption, match=r"choose one: jobs\.audit estimate --threshold-for ranked-recall=0.6 --guar"):
+        choose_cutoff(MatchOptions(left=left, ranked_recall=0.6, guarantee=0.9), matching, "all")
+    with pytest.raises(BadOption, match="--guarantee goes with --precision, --recall, --ranked-recall or --costs"):
+        MatchOptions(left=left, guarantee=0.95)
+    with pytest.raises(BadOption, match="--ranked-recall goes with --guarantee; add it"):
+        MatchOptions(left=left, ranked_recall=0.5)

@@ -1,0 +1,115 @@
+"""An audit with its labels, and the scorer.json of the audited round, which it may calibrate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from al_ray.api.run_reading import Run, load_run
+from al_ray.apps.audit.calibration import choose_threshold, format_bins, format_recalibration, format_threshold
+from al_ray.apps.audit.folder import AuditFolder, Record, band_audit
+from al_ray.apps.audit.labels import read_labels
+from al_ray.apps.audit.promises import choose_promised, format_promise, sample_command
+from al_ray.core.errors import BadOption
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Labels, Scorer
+from al_ray.metrics.audit.drawn_pairs import DrawnPairs
+from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
+from al_ray.metrics.audit.score_bands import BandAudit
+from al_ray.metrics.thresholds import Rule
+from al_ray.runs.scorer_evidence import calibrated_scorer
+from al_ray.storage.uri import StoragePath
+
+
+@dataclass(frozen=True)
+class LabelledAudit:
+    """The folder, the record and the drawn pairs of an audit, and the labels (n,) of the pairs."""
+
+    path: Path
+    record: Record
+    pairs: DrawnPairs
+    labels: Labels
+
+    @property
+    def bands(self) -> BandAudit:
+        """Return the bands of an audit by score with the labels."""
+        return band_audit(self.record, self.pairs, AuditFolder(self.path).scored(), self.labels)
+
+
+def read_labelled(path: Path, sheet: Path | None, by_score: bool) -> LabelledAudit:
+    """Read an audit and its labels; by_score: whether options are given that only an audit by score has."""
+    audit = AuditFolder(path)
+    record, (codes, ids, pairs) = audit.record(), audit.key()
+    if by_score and not record.asked.by_score:
+        raise BadOption(
+            "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
+            f"{path} is not one; leave them out"
+        )
+    return LabelledAudit(path, record, pairs, read_labels(path, sheet, codes, ids))
+
+
+def calibrate(
+    audit: LabelledAudit, bands: BandAudit, run: Run, scorer: Scorer | None, rules: Sequence[Rule]
+) -> tuple[list[str], dict[str, Any], StoragePath]:
+    """Write a fitted scorer and chosen thresholds to scorer.json.
+
+    Returns them as lines and as part of estimate.json, and the path of scorer.json.
+    """
+    record, seed, cosines = audit.record, audit.record.asked.seed, audit.pairs.cosines
+    lines, evidence = list[str](), dict[str, dict[str, Any]]()
+    if scorer is not None:
+        drawn = bands.without_known
+        bins = reliability_bins(drawn, scorer, cosines, generator(seed, "audit-recalibration"))
+        evidence = {"recalibration": recalibration(drawn, "audit", record.asked.split, scorer, bins)}
+        lines = ["", *format_recalibration(evidence["recalibration"], record), format_bins("p", bins)]
+    chosen, told = _choose(audit, bands, run, rules)
+    run.folder.keep_calibration(record.asked.round, evidence, chosen)
+    content = {**evidence, "chosen_thresholds": chosen}
+    path = run.folder.round(record.asked.round) / "model" / "scorer.json"
+    return [*lines, *told], content, path
+
+
+def _choose(
+    audit: LabelledAudit, bands: BandAudit, run: Run, rules: Sequence[Rule]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Choose the thresholds of rules, and format them; BadOption if one cannot be promised."""
+    record, chosen, lines = audit.record, list[dict[str, Any]](), list[str]()
+    rng = generator(record.asked.seed, "audit-threshold")
+    for rule in rules:
+        if rule.guarantee is None:
+            chosen.append(choose_threshold(bands, record, rule, rng))
+            lines.append(format_threshold(chosen[-1], record.scorer))
+            continue
+        last = record.asked.round == run.rounds
+        command = sample_command(str(run.path), str(audit.path), record, rule, last)
+        chosen.append(choose_promised(bands, record, rule, command))
+        lines += format_promise(chosen[-1], record.scorer, command)
+    return chosen, lines
+
+
+def audited_run(run: Run | None, record: Record, path: Path) -> Run:
+    """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
+    number = record.asked.round
+    if not number:
+        raise BadOption(
+            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out --update-scorer and "
+            "--threshold-for, or audit a trained round"
+        )
+    if run is None and not (path.resolve().parent / "config.json").is_file():
+        raise BadOption(f"{path} does not lie in a run folder; give --run, the run that was audited")
+    run = run or load_run(path.resolve().parent)
+    if number > run.rounds or run.folder.model(number).digest != record.asked.model:
+        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give --run, the run that was audited")
+    return run
+
+
+def stored_calibration(run: Run | None, record: Record, path: Path) -> Scorer | None:
+    """Return the calibrated scorer of the audited round; None without one, or if the run is not known."""
+    number = record.asked.round
+    if not number or (run is None and not (path.resolve().parent / "config.json").is_file()):
+        return None
+    run = run or load_run(path.resolve().parent)
+    if number > run.rounds or run.folder.model(number).digest != record.asked.model or record.scorer is None:
+        return None
+    scorer, source = calibrated_scorer(run.folder.round(number) / "model", record.scorer)
+    return None if source is None else scorer
