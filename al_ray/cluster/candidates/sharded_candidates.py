@@ -252,6 +252,7 @@ class ShardedCandidates:
 
 def _summed(counts: Sequence[Ints | None]) -> Ints:
     """Return the sum of what all shards counted; _FoundLost if one had lost what it counts."""
-    if any(count is None for count in counts):
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
         raise _FoundLost
-    return np.sum(counts, axis=0)
+    return np.sum(known, axis=0)
