@@ -326,7 +326,8 @@ OPTIONS: dict[str, str] = {
         "choose_ahead": false, "dev_labels": 0, "oracle": "simulated", "seeding": "retrieval", "matched": null,
         "train_every_budget": false,
         "matcher": "off", "encoder_every": 0, "candidates": {"cosine": 20, "trigrams": 20, "of_right": 5,
-        "of_dense": "auto", "presumed": "auto", "least_recall": 0.9},
+        "of_dense": "auto", "more_of_dense": "auto",
+        "presumed": "auto", "least_recall": 0.9},
         "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",
         "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false},
         "scoring": {"neighbourhood": "off", "neighbourhood_sides": "left"}, "training":

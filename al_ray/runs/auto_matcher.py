@@ -1,10 +1,14 @@
-"""--matcher auto: on where the task keeps several fields, off where each text is one; stored as on or off."""
+"""Options that a new run sets once: --matcher auto, and candidates of dense texts.
+
+--matcher auto is on where the task keeps several fields, and off where each text is one; it is stored as on or off.
+"""
 
 import logging
 from dataclasses import replace
 from typing import TypeVar
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.core.config.sections import MORE
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Task
 from al_ray.datasets.field_types import field_pairs
@@ -18,12 +22,24 @@ Config = TypeVar("Config", bound=RunConfig)
 def without_auto(config: RunConfig, task: Task, folder: StoragePath) -> RunConfig:
     """Return the config of a run with every `auto` replaced. BadOption if the choice and other options do not fit.
 
-    folder: of the run. A run keeps the matcher, or none, with which it chose its first pairs.
+    folder: of the run. A run keeps the matcher, or none, with which it chose its first pairs, and its dense texts.
     """
     stored = None
-    if config.matcher == "auto" and (folder / "round-001").exists() and (folder / "config.json").is_file():
+    if (folder / "round-001").exists() and (folder / "config.json").is_file():
         stored = bound_config(folder)
-    return with_matcher_chosen(config, task, stored).settled(task.split("train").space.total)
+    config = with_matcher_chosen(config, task, stored)
+    return with_dense_chosen(config, stored).settled(task.split("train").space.total)
+
+
+def with_dense_chosen(config: RunConfig, stored: RunConfig | None) -> RunConfig:
+    """Return the config of a matcher with a number in place of --candidates.more-of-dense auto. stored: as below.
+
+    What an al_ray without that option began has auto: nothing was stored, and its dense texts stay those of before.
+    """
+    if config.matcher != "on" or config.candidates.more_of_dense != "auto":
+        return config
+    more = MORE if stored is None else stored.candidates.more_of_dense
+    return replace(config, candidates=replace(config.candidates, more_of_dense=more))
 
 
 def with_matcher_chosen(config: Config, task: Task, stored: RunConfig | None) -> Config:

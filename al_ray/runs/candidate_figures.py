@@ -53,7 +53,7 @@ class CandidateRecall:
         return (
             f"the candidates of {split} have {both:.3f} of the known matches, less than {least:g} (jobs.run "
             "--candidates.least-recall), and the others rank below all candidates: in a new run raise "
-            "--candidates.cosine and --candidates.trigrams, and --candidates.of-dense for large groups of equal texts"
+            "--candidates.cosine and --candidates.trigrams, and --candidates.more-of-dense for large groups"
         )
 
 

@@ -1,4 +1,7 @@
-"""--matcher auto: on for several fields, off for one text; a folder that has begun keeps its choice."""
+"""--matcher auto: on for several fields, off for one text; a folder that has begun keeps its choice.
+
+So it is with --candidates.more-of-dense auto.
+"""
 
 import json
 import logging
@@ -10,10 +13,10 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import Axes
-from al_ray.core.config.sections import SearchConfig, TrainingConfig
+from al_ray.core.config.sections import MORE, CandidatesConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Fields, Task
-from al_ray.runs.auto_matcher import with_matcher_chosen, without_auto
+from al_ray.runs.auto_matcher import with_dense_chosen, with_matcher_chosen, without_auto
 from al_ray.runs.run_folder import RunFolder, bound_config
 
 AUTO = RunConfig(task="task", matcher="auto")
@@ -93,3 +96,32 @@ def test_a_grid_keeps_the_choice_of_its_first_start(plain, tmp_path):
     folder.bind(Axes(("uncertainty",), (0,), (AUTO.encoder,), ()), first, (), plain.digest)
     assert folder.options() == first
     assert with_matcher_chosen(AUTO, with_fields(plain, 2, 2), folder.options()).matcher == "off"
+
+
+def test_a_new_run_stores_how_much_dense_texts_add_and_one_of_before_the_option_adds_as_it_did(plain, tmp_path):
+    config = replace(AUTO, matcher="on")
+    settled = without_auto(config, plain, tmp_path)
+    assert (settled.candidates.more_of_dense, settled.candidates.more) == (MORE, MORE)
+    given = replace(config, candidates=CandidatesConfig(more_of_dense=0.5))
+    assert without_auto(given, plain, tmp_path).candidates.more == 0.5
+    RunFolder(tmp_path, plain).bind(settled)
+    (tmp_path / "round-001").mkdir()
+    assert without_auto(config, plain, tmp_path) == bound_config(tmp_path) == settled
+    stored = json.loads((tmp_path / "config.json").read_text())
+    del stored["candidates"]["more_of_dense"]
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    old = without_auto(config, plain, tmp_path)
+    assert old == bound_config(tmp_path)
+    assert old.candidates.more == 0
+    RunFolder(tmp_path, plain).refuse_other(old)
+
+
+def test_all_new_runs_of_a_grid_have_the_same_dense_texts_and_without_a_matcher_there_are_none(plain, tmp_path):
+    folder = GridFolder(tmp_path)
+    on = replace(AUTO, matcher="on")
+    first = with_dense_chosen(on, folder.options())
+    assert first.candidates.more == MORE
+    folder.bind(Axes(("uncertainty",), (0,), (AUTO.encoder,), ()), first, (), plain.digest)
+    assert with_dense_chosen(on, folder.options()) == first
+    off = replace(AUTO, matcher="off")
+    assert with_dense_chosen(off, None) == off

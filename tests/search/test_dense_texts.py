@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.search.candidate_ranks import NearestOf
-from al_ray.search.dense_texts import SHARE, STEPS, count_steps, kth_scores, near_ones, reaching, threshold_of
+from al_ray.search.dense_texts import (
+    SAMPLED,
+    SHARE,
+    STEPS,
+    added_scores,
+    count_steps,
+    kth_scores,
+    near_ones,
+    reaching,
+    sampled,
+    threshold_of,
+)
 
 # Rows 3, 5 and 9: three, two and no neighbours.
 NEAR = NearestOf(
@@ -33,21 +44,42 @@ def test_in_one_set_of_texts_a_pair_is_of_the_later_text():
     assert (found.lines.tolist(), found.partners.tolist()) == ([0, 1], [2, 3])
 
 
+def test_what_a_threshold_adds_is_beyond_the_nearest_that_are_candidates_anyway():
+    assert added_scores(NEAR, 0.25, 1, 3, symmetric=False).tolist() == [0.7, 0.5, 0.25]
+    assert added_scores(NEAR, 0.5, 1, 3, symmetric=False).tolist() == [0.7, 0.5]
+    assert added_scores(NEAR, 0.25, 1, 2, symmetric=False).tolist() == [0.7, 0.25]
+    # Row 2 is before row 3, and rows 5 and 9 are not.
+    assert added_scores(NEAR, 0.25, 0, 3, symmetric=True).tolist() == [0.7, 0.5]
+    assert added_scores(NEAR, 0.25, 2, 3, symmetric=True).tolist() == []
+
+
+@pytest.mark.parametrize("texts", [0, 3, SAMPLED])
+def test_of_few_texts_all_are_looked_at(texts):
+    assert sampled(np.arange(texts), texts).all()
+
+
+def test_of_many_texts_a_sample_is_looked_at_which_each_shard_knows_of_its_own():
+    texts = 4 * SAMPLED
+    taken = sampled(np.arange(texts), texts)
+    assert 0.9 * SAMPLED < taken.sum() < 1.1 * SAMPLED
+    assert (sampled(np.arange(5, texts, 3), texts) == taken[5::3]).all()
+
+
 def test_where_too_many_texts_are_alike_the_threshold_is_the_last_step_below_one():
-    assert threshold_of(count_steps(np.ones(10)), 10) == 1 - 1 / STEPS
-    assert threshold_of(count_steps(np.array([])), 0) == -1.0
+    assert threshold_of(count_steps(np.ones(10)), 0.5) == 1 - 1 / STEPS
+    assert threshold_of(count_steps(np.array([])), 0.0) == -1.0
 
 
 @pytest.mark.parametrize(("dense", "expected"), [(1, 0.25 + 1 / STEPS), (2, 0.75 + 1 / STEPS)])
 def test_a_twentieth_of_the_texts_is_dense(dense, expected):
     kth = np.array([0.75] * dense + [0.25] * (20 - dense))
-    assert threshold_of(count_steps(kth), 20) == expected
+    assert threshold_of(count_steps(kth), SHARE * 20) == expected
 
 
 @given(st.lists(st.floats(-1.0, 1.0) | st.just(-np.inf), max_size=60))
 def test_the_threshold_is_the_lowest_step_that_few_texts_reach(kth):
     scores = np.array(kth)
-    least = threshold_of(count_steps(scores), len(kth))
+    least = threshold_of(count_steps(scores), SHARE * len(kth))
     reach = [sum(one >= step / STEPS for one in kth) for step in range(-STEPS, STEPS)]
     few = [step for step, count in zip(range(-STEPS, STEPS), reach, strict=True) if count <= SHARE * len(kth)]
     assert least == (few[0] / STEPS if few else 1 - 1 / STEPS)

@@ -30,7 +30,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import refuse_prompts
-from al_ray.runs.auto_matcher import with_matcher_chosen
+from al_ray.runs.auto_matcher import with_dense_chosen, with_matcher_chosen
 from al_ray.runs.limits import in_force
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder
@@ -114,10 +114,9 @@ def validate(grid: Grid) -> Task:
 
 
 def without_auto(grid: Grid, task: Task) -> Grid:
-    """Return the grid with --matcher on or off in place of auto, for all its runs alike."""
-    if grid.work.config.matcher != "auto":
-        return grid
-    config = with_matcher_chosen(grid.work.config, task, GridFolder(grid.out).options())
+    """Return the grid with --matcher on or off in place of auto, and its dense texts, for all its runs alike."""
+    stored = GridFolder(grid.out).options()
+    config = with_dense_chosen(with_matcher_chosen(grid.work.config, task, stored), stored)
     return replace(grid, work=replace(grid.work, config=config))
 
 

@@ -10,7 +10,7 @@ from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import pairs_of
 from al_ray.apps.planning.stage_times import knn_time, rescored_time
 from al_ray.search.candidate_ranks import FEW
-from al_ray.search.dense_texts import SHARE
+from al_ray.search.dense_texts import MOST, SAMPLED, SHARE
 from al_ray.search.lexical.weights import ADDITIONS
 
 SHARED = 5
@@ -42,7 +42,9 @@ def candidates_time(run: Setting, left: int, right: int | None) -> Time:
         sides.append((right, left, max(options.of_right, FEW), max(options.of_right, FEW)))
     time, dense = Time(), options.dense(right is None)
     if dense:
-        few = math.ceil(SHARE * left)
+        share = SHARE if options.more_of_dense == 0 else MOST
+        # And those of a sample, which says how many of them are dense.
+        few = math.ceil(share * left) + (0 if options.more_of_dense == 0 else math.ceil(share * min(left, SAMPLED)))
         time += knn_time(run, few, left if right is None else right, dense) + rescored_time(run, few, dense)
     for texts, others, cosine, _ in sides:
         time += knn_time(run, texts, others, cosine) + rescored_time(run, texts, cosine)

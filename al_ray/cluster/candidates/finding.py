@@ -24,7 +24,7 @@ from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats
 from al_ray.metrics.average_precision import Ints
 from al_ray.search.candidate_ranks import NearestOf, gather_nearest
-from al_ray.search.dense_texts import count_steps, kth_scores, near_ones
+from al_ray.search.dense_texts import added_scores, count_steps, kth_scores, near_ones, sampled
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.shard_spec import ShardSpec
 
@@ -52,12 +52,13 @@ class FindRequest:
 class Found:
     """What a shard found for its texts of a side: sorted keys by owner, and summaries (b, 2) of sorted rows (b,).
 
-    kth: (b,) the score of the last candidate of each text; -inf for one that has fewer than are wanted.
+    count: how many candidates of each text are wanted. kth: (b,) the score of its last one; -inf if it has fewer.
     """
 
     by_owner: list[Keys]
     rows: Rows
     summary: Floats
+    count: int
     kth: Floats
 
 
@@ -84,6 +85,25 @@ class FindsCandidates(OwnsStrata):
         """Count the scores of the last candidates of this shard's texts by step; None if what was found is lost."""
         found = self._found.get((way, side))
         return None if found is None else count_steps(found.kth)
+
+    def count_of_dense(
+        self, model: Model, ring: Ring, request: FindRequest, least: float, texts: int, trained: tuple[Any]
+    ) -> Stage[Ints | None]:
+        """Count by step the cosines of candidates that thresholds from `least` on add, for a sample of the left texts.
+
+        texts: of train, on all shards. None if what was found is lost.
+        """
+        found, counts = self._found.get((request.way, request.side)), count_steps(np.empty(0))
+        dense = NO_KEYS if found is None else found.rows[(found.kth >= least) & sampled(found.rows, texts)]
+        known = 0 if found is None else found.count
+        for near in with_neighbors(self, model, ring, request.knn, trained, dense):
+            if len(near.block.rows):
+                part = _nearest(model, ring, request.knn, near)
+                added = added_scores(part, least, known, request.count, request.knn.space.symmetric)
+                counts += count_steps(added)
+            if near.word is not None:
+                yield near.word
+        yield None if found is None else counts
 
     def find_of_dense(
         self, model: Model, ring: Ring, request: FindRequest, least: float, trained: tuple[Any]
@@ -158,7 +178,7 @@ class FindsCandidates(OwnsStrata):
             by_owner = self._by_owner(model, ring, every, space)
         kth = np.concatenate([np.empty(0), *(kth_scores(part, request.count) for part in parts)])
         order = np.argsort(np.concatenate([NO_KEYS, *(part.rows for part in parts)]))
-        self._found[request.way, request.side] = Found(by_owner, rows, summary, kth[order])
+        self._found[request.way, request.side] = Found(by_owner, rows, summary, request.count, kth[order])
 
     def _by_owner(self, model: Model, ring: Ring, keys: Keys, space: PairSpace) -> list[Keys]:
         """Split sorted keys by the shard that has the right text."""

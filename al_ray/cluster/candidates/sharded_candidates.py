@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.runs.candidate_figures import BOTH, CandidateRecall
 from al_ray.search.candidate_files import LeastRequest, OwnRequest
 from al_ray.search.candidate_ranks import FEW, Features
-from al_ray.search.dense_texts import reaching, threshold_of
+from al_ray.search.dense_texts import MOST, SHARE, reaching, sampled, threshold_of
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.result_cache import key_of
@@ -63,6 +63,7 @@ class ShardedCandidates:
         """
         self.pool, self.config, self.folder, self.encoder, self.reference = pool, config, folder, encoder, reference
         self._of_dense = config.candidates.dense(pool.task.symmetric)
+        self._more = config.candidates.more if self._of_dense else 0.0
         self.names = feature_names(pool.task.left, pool.task.right)
         self._definition = definition_of(pool.task.left, pool.task.right)
 
@@ -166,6 +167,7 @@ class ShardedCandidates:
             ],
             "encoder": self.encoder.weights,
             **({"of_dense": self._of_dense} if self._of_dense else {}),
+            **({"more_of_dense": self._more} if self._more else {}),
             "vectors": self.config.vectors,
             "names": list(self.names),
             "definition": self._definition,
@@ -217,33 +219,40 @@ class ShardedCandidates:
 
     def _find_of_dense(self, split: Split, keys: PairSpace) -> None:
         """Add the candidates of dense left texts to those that were found by cosine; of train, say which are dense."""
-        pool = self.pool
+        knn = KnnRequest(keys, self.pool.task.symmetric, self._of_dense, HIGHEST, split.space.total)
+        request = FindRequest(WAYS[0], "left", knn, self._of_dense, self.reference)
         if not self._knows_dense:
-            counts = get_results([shard.count_kth.remote(WAYS[0], "left") for shard in pool.shards])
-            if any(count is None for count in counts):
-                raise _FoundLost
-            steps, texts = np.sum(counts, axis=0), len(split.space.left)
-            least = threshold_of(steps, texts)
+            counts = get_results([shard.count_kth.remote(WAYS[0], "left") for shard in self.pool.shards])
+            texts, steps = len(split.space.left), _summed(counts)
+            least = threshold_of(steps, SHARE * texts)
+            if self._more:
+                least = min(least, self._least_of_more(split, request, threshold_of(steps, MOST * texts)))
             logger.info(
                 "dense texts: %s of %s, which have many others at a cosine of %.3f or more: up to %d candidates",
                 f"{reaching(steps, least):,}", f"{texts:,}", least, self._of_dense,
             )  # fmt: skip
             write_json(self._dense_file, {"least": least})
-        if self.dense is None:
-            return
-        knn = KnnRequest(keys, pool.task.symmetric, self._of_dense, HIGHEST, split.space.total)
-        request = FindRequest(WAYS[0], "left", knn, self._of_dense, self.reference)
-        pool.on_all(
-            self.encoder,
-            split,
-            "dense",
-            "find_of_dense",
-            put(request),
-            self.dense,
-            (None,),
-            whole=len(split.space.left),
-        )
+        if self.dense is not None:
+            self._on_dense(split, "find_of_dense", put(request), self.dense)
+
+    def _least_of_more(self, split: Split, request: FindRequest, lowest: float) -> float:
+        """Return the lowest cosine, from `lowest` on, at which dense texts add few candidates to each text of train."""
+        texts = len(split.space.left)
+        counts = self._on_dense(split, "count_of_dense", put(request), lowest, texts)
+        return max(lowest, threshold_of(_summed(counts), self._more * sampled(split.space.left, texts).sum()))
+
+    def _on_dense(self, split: Split, method: str, *arguments: Any) -> list[Any]:
+        whole = len(split.space.left)
+        return self.pool.on_all(self.encoder, split, "dense", method, *arguments, (None,), whole=whole)
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
         whole = WORDS * len(self.pool.shards)
         return self.pool.on_all(self.encoder, split, "score", method, *arguments, whole=whole)
+
+
+def _summed(counts: Sequence[Ints | None]) -> Ints:
+    """Return the sum of what all shards counted; _FoundLost if one had lost what it counts."""
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        raise _FoundLost
+    return np.sum(known, axis=0)

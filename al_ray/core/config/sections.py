@@ -9,7 +9,7 @@ from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
 # What auto stands for in a task of one set of texts (docs/matcher.md).
-OF_DENSE, PRESUMED = 400, 300
+OF_DENSE, MORE, PRESUMED = 400, 2.0, 300
 # Options of TrainingConfig that are in digests only where they are not the default.
 LATE = ("frozen_layers", "head", "head_start", "interpolation", "l2_sp", "presumed")
 INITIAL = 10.0, -50.0
@@ -91,6 +91,10 @@ class CandidatesConfig:
     """Candidates by cosine, at most, of a text that has more near ones than 95% of the others, as one of a large group
     of equal texts has. auto: 400 in a task of one set of texts, whose groups may be large, and 0, which is none beyond
     --candidates.cosine, in one of two sets."""
+    more_of_dense: Annotated[float | Literal["auto"], Between(0, 1_000), RARE] = "auto"
+    """How many more candidates a text may get by --candidates.of-dense, on average over the texts of train: as many
+    texts have more of them as this allows, from 5% of all up to 30%. auto: 2, and in a run that an al_ray without this
+    option began 0, which is 5%."""
     presumed: Annotated[int | Literal["auto"], Between(0, 1_000_000), RARE] = "auto"
     """Far candidates without a label that the matcher takes for non-matches, each of weight 0.3. They are never stored
     as labels. Each round says how many of them match, as far as that is known, and warns above 1%. auto: 300 in a task
@@ -104,6 +108,11 @@ class CandidatesConfig:
         if self.of_dense == "auto":
             return OF_DENSE if symmetric else 0
         return self.of_dense
+
+    @property
+    def more(self) -> float:
+        """Return how many more candidates a text may have, on average. A run has a number, but for one of before it."""
+        return 0.0 if self.more_of_dense == "auto" else self.more_of_dense
 
     def far(self, symmetric: bool) -> int:
         """Return how many far candidates are presumed to be non-matches, in a task of one set of texts or of two."""

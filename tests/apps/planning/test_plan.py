@@ -167,15 +167,20 @@ def test_a_run_with_a_matcher_finds_candidates_once_and_trains_no_encoder():
     assert not [part for part in two_sided.memory if part.holder == "trainer"]
 
 
-def test_a_twentieth_of_the_texts_is_planned_as_dense():
+@pytest.mark.parametrize(("adds", "looked_at"), [(0, 5), ("auto", 30 + 30), (1.5, 30 + 30)])
+def test_a_twentieth_of_the_texts_is_planned_as_dense_and_the_nearest_of_more_are_counted(adds, looked_at):
     none, some = (
-        made(replace(MATCHED, candidates=replace(MATCHED.candidates, of_dense=count))).setting for count in (0, 40)
-    )
+        made(
+            replace(MATCHED, candidates=replace(MATCHED.candidates, of_dense=count, more_of_dense=adds))
+        ).setting
+        for count in (0, 40)
+    )  # fmt: skip
     assert matcher_times.candidate_pairs(some, 100, None) - matcher_times.candidate_pairs(none, 100, None) == 5 * 40
     more = (
         matcher_times.candidates_time(some, 100, None).seconds - matcher_times.candidates_time(none, 100, None).seconds
     )
-    search = stage_times.knn_time(some, 5, 100, 40).seconds + stage_times.rescored_time(some, 5, 40).seconds
+    search = stage_times.knn_time(some, looked_at, 100, 40).seconds
+    search += stage_times.rescored_time(some, looked_at, 40).seconds
     assert more == pytest.approx(search + some.on_host(5 * 40 / some.shards * 25, "comparisons").seconds)
 
 

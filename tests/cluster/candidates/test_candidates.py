@@ -37,14 +37,14 @@ KINDS = {
     "symmetric, rule": (True, True, 9),
     "equal texts": (True, False, 9),
 }
-K, OF_RIGHT, OF_DENSE = 5, 5, 12
+K, OF_RIGHT, OF_DENSE, MORE = 5, 5, 12, 0.75
 
 
 def config_of(folder: Path) -> RunConfig:
     return RunConfig(
         task=str(folder), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
         encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), matcher="on",
-        candidates=CandidatesConfig(cosine=K, trigrams=K, of_right=OF_RIGHT, of_dense=OF_DENSE),
+        candidates=CandidatesConfig(cosine=K, trigrams=K, of_right=OF_RIGHT, of_dense=OF_DENSE, more_of_dense=MORE),
         evaluation=EvaluationConfig(splits=("dev",)),
     )  # fmt: skip
 
@@ -106,11 +106,24 @@ def dense_twin(cosines: np.ndarray, least: float, rows: np.ndarray, others: np.n
 
 
 def least_twin(said: dict, task: Task) -> float:
-    """The lowest of 2,048 cosines that the K-th nearest of few left texts of train reach, a 20th, or the highest."""
-    table = cosine_table(said, task, "train")
+    """The lowest of 2,048 cosines that the K-th nearest of few left texts of train reach, a 20th, or the highest.
+
+    A lower one, which 30% reach, if by it a text has few more of its OF_DENSE nearest than K, on average MORE.
+    """
+    table, space = cosine_table(said, task, "train"), task.split("train").space
     kth = [sorted(line)[-K] for line in table.tolist()]
-    few = (step for step in range(-1024, 1024) if sum(one >= step / 1024 for one in kth) <= len(kth) / 20)
-    return next(few, 1023) / 1024
+    known, near = (nearest_twin(table, space.left, space.right, count) for count in (K, OF_DENSE))
+    places = [{row: at for at, row in enumerate(rows.tolist())} for rows in (space.left, space.right)]
+    more = [
+        table[places[0][row], places[1][other]] for row, other in near - known if not (task.symmetric and other > row)
+    ]
+
+    def lowest(scores: list[float], most: float) -> int:
+        few = (step for step in range(-1024, 1024) if sum(one >= step / 1024 for one in scores) <= most)
+        return next(few, 1023)
+
+    step = min(lowest(kth, len(kth) / 20), max(lowest(kth, 0.3 * len(kth)), lowest(more, MORE * len(kth))))
+    return step / 1024
 
 
 def cosine_table(said: dict, task: Task, name: str) -> np.ndarray:
