@@ -1,5 +1,6 @@
 """Evaluate the scores of another program, which needs neither texts nor a model; print and write."""
 
+from pathlib import Path
 from typing import Any
 
 from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
@@ -29,7 +30,7 @@ def run_command(options: Options) -> None:
         write_result(out, evaluation.as_dict())
 
 
-def evaluate_scored_pairs(path: StoragePath) -> dict[str, Any]:
+def evaluate_scored_pairs(path: Path) -> dict[str, Any]:
     """Return the metrics of stated pairs with the scores of another program."""
     pairs = read_scored_pairs(path)
     # The best thresholds are chosen on the same pairs, for there are no others.
