@@ -25,8 +25,8 @@ NUMBERS = np.arange(21) / 20
 PRIORS = ((0.5, 0.25), (0.25, 0.125))
 """Mean and standard deviation of a normal prior, for one side and for both, which subtract twice as much."""
 SPREAD = 3.0
-"""Standard deviation of a prior of w and b, for cosines of deviation 1. Without it a batch whose scores by one number are
-nearly equal would take any w, and say the same of all numbers on one side of that one."""
+"""Standard deviation of a prior of w and b, for cosines of deviation 1. Without it a batch whose scores by one number
+are nearly equal would take any w, and say the same of all numbers on one side of that one."""
 STEPS = 50
 
 
