@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from al_ray.api.labelled_audit import audited_run, calibrate, read_labelled, stored_calibration
-from al_ray.api.run_reading import Run
+from al_ray.api.run_reading import Run, load_run
 from al_ray.apps.audit.band_printout import format_bands
 from al_ray.apps.audit.calibration import fit_scorer
 from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, MatchRecord, Record, putative
+from al_ray.apps.audit.labelled_audit import calibrate, read_labelled
 from al_ray.apps.audit.match_printout import format_match_precision
 from al_ray.apps.audit.matches import read_labelled_matches
 from al_ray.apps.audit.options import SECOND_BUDGET, AuditConfig
@@ -20,10 +20,12 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
+from al_ray.core.scorer import Scorer
 from al_ray.metrics.audit.second_draw import pairs_left
 from al_ray.metrics.thresholds import parse_rule
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.storage.uri import StoragePath, local_path, storage_path
 
 CLUSTER, AUDIT = ClusterConfig(), AuditConfig()
@@ -143,14 +145,14 @@ def estimate_audit(
         return _estimate(record, lines, content)
     bands, rules = labelled.bands, parse_rules(threshold_for)
     # All that can be refused comes before the scorer is written.
-    audited = audited_run(run, record, labelled.path) if rules or update_scorer else None
+    audited = _audited_run(run, record, labelled.path) if rules or update_scorer else None
     scorer = fit_scorer(bands, labelled.pairs.cosines) if update_scorer else None
-    calibrated = scorer or stored_calibration(run, record, labelled.path)
+    calibrated = scorer or _stored_calibration(run, record, labelled.path)
     at = list(measured_at(at_cosine, at_p, record, bands, calibrated))
     lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng, calibrated)
     if audited is None:
         return _estimate(record, lines, content)
-    more, kept, written = calibrate(labelled, bands, audited, scorer, rules)
+    more, kept, written = calibrate(labelled, bands, audited.folder, scorer, rules)
     return _estimate(record, [*lines, *more], {**content, **kept}, written)
 
 
@@ -218,3 +220,31 @@ def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
     return AuditOptions(
         config.split, number, config.seed, None, None, None, budget, left, model, asked.task_digest, str(after)
     )
+
+
+def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
+    """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
+    number = record.asked.round
+    if not number:
+        raise BadOption(
+            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out --update-scorer and "
+            "--threshold-for, or audit a trained round"
+        )
+    if run is None and not (path.resolve().parent / "config.json").is_file():
+        raise BadOption(f"{path} does not lie in a run folder; give --run, the run that was audited")
+    run = run or load_run(path.resolve().parent)
+    if number > run.rounds or run.folder.model(number).digest != record.asked.model:
+        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give --run, the run that was audited")
+    return run
+
+
+def _stored_calibration(run: Run | None, record: Record, path: Path) -> Scorer | None:
+    """Return the calibrated scorer of the audited round; None without one, or if the run is not known."""
+    number = record.asked.round
+    if not number or (run is None and not (path.resolve().parent / "config.json").is_file()):
+        return None
+    run = run or load_run(path.resolve().parent)
+    if number > run.rounds or run.folder.model(number).digest != record.asked.model or record.scorer is None:
+        return None
+    scorer, source = calibrated_scorer(run.folder.round(number) / "model" / "scorer.json", record.scorer)
+    return None if source is None else scorer

@@ -137,7 +137,7 @@ def test_options_of_the_optimiser_and_of_other_losses_are_rare():
 def test_the_pages_say_how_to_see_the_rare_options(capsys, monkeypatch):
     # 13 of training, 8 of its losses, 4 of the search, 4 of the evaluation, 3 of candidates, 3 of the cluster, 4 of
     # experiments, 2 of the oracle and 1 of the page.
-    assert "every option, 42 rarely needed" in page(capsys, monkeypatch, "al-ray run --help", 100)
+    assert "every option, 45 rarely needed" in page(capsys, monkeypatch, "al-ray run --help", 100)
     text = page(capsys, monkeypatch, "al-ray run --help training")
     assert text.splitlines()[-1] == "13 more that few people need: al-ray run --help all"
     assert "--training.epsilon" not in text

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import al_ray
-from al_ray.api.labelled_audit import read_labelled
 from al_ray.apps.audit.folder import AuditFolder
+from al_ray.apps.audit.labelled_audit import read_labelled
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import YES
 from al_ray.metrics.audit.guarantee import cut_samples

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from al_ray.api.run_reading import Run, load_run
 from al_ray.apps.audit.calibration import choose_threshold, format_bins, format_recalibration, format_threshold
 from al_ray.apps.audit.folder import AuditFolder, Record, band_audit
 from al_ray.apps.audit.labels import read_labels
@@ -17,7 +16,7 @@ from al_ray.metrics.audit.drawn_pairs import DrawnPairs
 from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
-from al_ray.runs.scorer_evidence import calibrated_scorer
+from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import StoragePath
 
 
@@ -49,7 +48,7 @@ def read_labelled(path: Path, sheet: Path | None, by_score: bool) -> LabelledAud
 
 
 def calibrate(
-    audit: LabelledAudit, bands: BandAudit, run: Run, scorer: Scorer | None, rules: Sequence[Rule]
+    audit: LabelledAudit, bands: BandAudit, run: RunFolder, scorer: Scorer | None, rules: Sequence[Rule]
 ) -> tuple[list[str], dict[str, Any], StoragePath]:
     """Write a fitted scorer and chosen thresholds to scorer.json.
 
@@ -63,14 +62,14 @@ def calibrate(
         evidence = {"recalibration": recalibration(drawn, "audit", record.asked.split, scorer, bins)}
         lines = ["", *format_recalibration(evidence["recalibration"], record), format_bins("p", bins)]
     chosen, told = _choose(audit, bands, run, rules)
-    run.folder.keep_calibration(record.asked.round, evidence, chosen)
+    run.keep_calibration(record.asked.round, evidence, chosen)
     content = {**evidence, "chosen_thresholds": chosen}
-    path = run.folder.round(record.asked.round) / "model" / "scorer.json"
+    path = run.round(record.asked.round) / "model" / "scorer.json"
     return [*lines, *told], content, path
 
 
 def _choose(
-    audit: LabelledAudit, bands: BandAudit, run: Run, rules: Sequence[Rule]
+    audit: LabelledAudit, bands: BandAudit, run: RunFolder, rules: Sequence[Rule]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Choose the thresholds of rules, and format them; BadOption if one cannot be promised."""
     record, chosen, lines = audit.record, list[dict[str, Any]](), list[str]()
@@ -80,36 +79,8 @@ def _choose(
             chosen.append(choose_threshold(bands, record, rule, rng))
             lines.append(format_threshold(chosen[-1], record.scorer))
             continue
-        last = record.asked.round == run.rounds
+        last = record.asked.round == run.last
         command = sample_command(str(run.path), str(audit.path), record, rule, last)
         chosen.append(choose_promised(bands, record, rule, command))
         lines += format_promise(chosen[-1], record.scorer, command)
     return chosen, lines
-
-
-def audited_run(run: Run | None, record: Record, path: Path) -> Run:
-    """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
-    number = record.asked.round
-    if not number:
-        raise BadOption(
-            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out --update-scorer and "
-            "--threshold-for, or audit a trained round"
-        )
-    if run is None and not (path.resolve().parent / "config.json").is_file():
-        raise BadOption(f"{path} does not lie in a run folder; give --run, the run that was audited")
-    run = run or load_run(path.resolve().parent)
-    if number > run.rounds or run.folder.model(number).digest != record.asked.model:
-        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give --run, the run that was audited")
-    return run
-
-
-def stored_calibration(run: Run | None, record: Record, path: Path) -> Scorer | None:
-    """Return the calibrated scorer of the audited round; None without one, or if the run is not known."""
-    number = record.asked.round
-    if not number or (run is None and not (path.resolve().parent / "config.json").is_file()):
-        return None
-    run = run or load_run(path.resolve().parent)
-    if number > run.rounds or run.folder.model(number).digest != record.asked.model or record.scorer is None:
-        return None
-    scorer, source = calibrated_scorer(run.folder.round(number) / "model", record.scorer)
-    return None if source is None else scorer
