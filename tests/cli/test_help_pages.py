@@ -139,7 +139,7 @@ def test_the_pages_say_how_to_see_the_rare_options(capsys, monkeypatch):
     # experiments, 2 of the oracle and 1 of the page.
     assert "every option, 45 rarely needed" in page(capsys, monkeypatch, "al-ray run --help", 100)
     text = page(capsys, monkeypatch, "al-ray run --help training")
-    assert text.splitlines()[-1] == "13 more that few people need: al-ray run --help all"
+    assert text.splitlines()[-1] == "15 more that few people need: al-ray run --help all"
     assert "--training.epsilon" not in text
     assert "--training.epsilon" in page(capsys, monkeypatch, "al-ray run --help all")
 
