@@ -20,7 +20,7 @@ SCORERS = {
 Rows = dict[str, str]
 
 
-@pytest.fixture(scope="module", params=SCORERS.values(), ids=SCORERS)
+@pytest.fixture(scope="module", params=list(SCORERS.values()), ids=list(SCORERS))
 def ran(request, in_process, make_task, tmp_path_factory) -> tuple[Path, Task]:
     symmetric, scorer = request.param
     task = make_task(symmetric, clusters=12, members=4)
