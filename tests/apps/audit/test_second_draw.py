@@ -21,11 +21,12 @@ PROMISED = "precision=0.15 guarantee=0.9"
 def draws(in_process, make_task, tmp_path_factory):
     """A run, and its audits: the first one, one after it, and one after both, all answered by the truth."""
     task = make_task(True)
-    run = al_ray.load_run(run_folder(tmp_path_factory.mktemp("second"), task))
+    root = tmp_path_factory.mktemp("second")
+    run = al_ray.load_run(run_folder(root, task))
     audits = [al_ray.AuditConfig(split="train", by_score=True, budget=60, top=200)]
     folders = []
     for number in range(3):
-        audit = al_ray.sample_audit(run, audits[-1], run.path / f"audit-{number}")
+        audit = al_ray.sample_audit(run, audits[-1], root / "run" / f"audit-{number}")
         fill(audit.path, knows(task, "train"))
         folders.append(audit.path)
         audits.append(al_ray.AuditConfig(split="train", by_score=True, budget=15, after=audit.path, threshold_for=RULE))
@@ -46,6 +47,7 @@ def test_each_draw_is_of_pairs_without_a_label_above_the_crossing(draws):
         assert record.asked.after == ("" if not number else str(folders[number - 1]))
         if number:
             assert len(keys) == 15
+            assert record.asked.top is not None
             assert (drawn.ranks < record.asked.top).all()
             assert record.asked.top <= len(scored.cosines)
 
