@@ -28,7 +28,6 @@ from al_ray.encoders.encoder import TextEncoder, embed_rows, untrained
 from al_ray.encoders.hardware import settle_training
 from al_ray.encoders.pretrained import MINILM
 from al_ray.metrics.average_precision import average_precision, count_scores
-from al_ray.metrics.neighbourhood_choice import CHOICES
 from al_ray.storage.uri import storage_path
 from al_ray.training.bi_encoder import train
 from al_ray.training.saved_model import input_digest
@@ -40,6 +39,8 @@ logger = logging.getLogger(__name__)
 FOLDS = 3
 SETTINGS = ("recipe", "options", "layers", "labels", "seed")
 """Columns that identify a training. options: digest of the texts, the encoder and the options."""
+CHOICES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Neighbourhoods of which AP is measured."""
 AP = {choice: f"a={choice:g}" for choice in CHOICES}
 COLUMNS = (*SETTINGS, "positives", "seconds", *AP.values())
 """positives: among the labels. seconds: of training. AP in percent by neighbourhood; a task of one set of

@@ -14,9 +14,8 @@ from al_ray.core.pairs import as_pairs
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.task_folder import sealed, write_task
 from al_ray.encoders.encoder import embed_rows
-from al_ray.metrics.neighbourhood_choice import CHOICES
 from benchmarks import __main__ as bench
-from benchmarks.recipes import COLUMNS, Recipes, Trial, format_rows
+from benchmarks.recipes import CHOICES, COLUMNS, Recipes, Trial, format_rows
 from benchmarks.row_file import read_rows
 
 BLOCKS, SIZE = 12, 3
