@@ -10,9 +10,6 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.known import read_known
-from al_ray.apps.serving.options import ServeOptions
 from al_ray.cli import evaluate as evaluate_job
 from al_ray.cli._run.pipeline import run
 from al_ray.core.config.cluster import ClusterConfig
@@ -79,12 +76,6 @@ def test_a_loaded_model_gives_cosines_and_says_that_scores_need_all_texts(finish
     assert model.cosines(["a b"], ["a b"]).tolist() == [1.0]
     with pytest.raises(BadOption, match=r"--scoring\.neighbourhood-sides both\), and its scores need the nearest"):
         model.score(["a"], ["b"], ["b", "c"])
-
-
-def test_a_service_refuses_it_before_it_reads_texts(finished, tmp_path):
-    options = ServeOptions(model=finished, known=tmp_path / "none.csv", store=tmp_path / "store")
-    with pytest.raises(BadOption, match="a service knows the texts of one side alone"):
-        read_known(options, open_model(finished, "last"))
 
 
 def test_a_finished_run_is_evaluated_with_other_sides(finished, call):

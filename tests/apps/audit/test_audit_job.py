@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.api import audits as api_of_audits
 from al_ray.api.run_reading import load_run
 from al_ray.apps.audit.folder import AuditFolder
 from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cli import audit
 from al_ray.cli._shared import entry
+from al_ray.cluster import session as sessions
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import Arithmetic
 from al_ray.core.config.sections import EvaluationConfig
@@ -164,7 +164,7 @@ def test_an_audit_is_never_written_over(asked: str, out: Path, monkeypatch, caps
     line = f"{asked} {out}"
     fill(out, lambda _: "unsure")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    monkeypatch.setattr(api_of_audits, "session", lambda _: pytest.fail("it needs no Ray"))
+    monkeypatch.setattr(sessions, "session", lambda _: pytest.fail("it needs no Ray"))
     do(monkeypatch, line)
     assert "holds this audit already" in capsys.readouterr().out
     (out / "audit.json").unlink()
