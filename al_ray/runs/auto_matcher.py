@@ -25,7 +25,8 @@ def without_auto(config: RunConfig, task: Task, folder: StoragePath) -> RunConfi
     folder: of the run. A run keeps the matcher, or none, with which it chose its first pairs, and its dense texts.
     """
     stored = None
-    if (folder / "round-001").exists() and (folder / "config.json").is_file():
+    asked = config.matcher == "auto" or (config.matcher == "on" and config.candidates.more_of_dense == "auto")
+    if asked and (folder / "round-001").exists() and (folder / "config.json").is_file():
         stored = bound_config(folder)
     config = with_matcher_chosen(config, task, stored)
     return with_dense_chosen(config, stored).settled(task.split("train").space.total)

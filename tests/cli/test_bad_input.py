@@ -21,8 +21,8 @@ from filelock import FileLock, Timeout
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.api import audits as auditing
 from al_ray.api import evaluation as api_evaluation
+from al_ray.apps.audit import sampling
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.apps.matching import pipeline as matching
 from al_ray.cli import (
@@ -49,6 +49,7 @@ from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._grid import pipeline as grids
 from al_ray.cli._shared import entry
 from al_ray.cluster import run as whole_run
+from al_ray.cluster import session as sessions
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.labels import Batch, State, make_answers
@@ -260,13 +261,13 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, api_evaluation, demonstration, auditing, matching):
+    for module in (whole_run, evaluation, api_evaluation, demonstration, sessions, matching):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
     monkeypatch.setattr(api_evaluation, "evaluate_rounds", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(auditing, "sample_false_positives", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(auditing, "sample_bands", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(sampling, "sample_false_positives", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(sampling, "sample_bands", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(grids, "count_concurrent", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
     # Another test of this process may have imported a module of this name.
