@@ -85,7 +85,8 @@ class Choice:
             return self._of_intervals(name, self.interval, self.interval_of_last)
         figures = f"{name}: AP {_percent(self.average_precision)} on {self.measured}"
         if self.reason == "last":
-            return f"{figures}, {self._beside_untrained}; none of the {self.compared} measured models is clearly better"
+            others = f"no other of the {self.compared} measured models is clearly better"
+            return f"{figures}, {self._beside_untrained}; {others}"
         interval = ""
         if self.gain_low is not None and self.gain_high is not None:
             interval = f" (95%: {100 * self.gain_low:+.1f} to {100 * self.gain_high:+.1f} points)"

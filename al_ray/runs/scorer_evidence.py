@@ -19,12 +19,23 @@ def add_evidence(
     earlier one that was chosen by the same rule.
     """
     content = read_json(path, ["digest"])
-    earlier = content.get("thresholds", [])
-    if not isinstance(earlier, list) or not all(isinstance(one, dict) and "rule" in one for one in earlier):
-        raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
     rules = {one["rule"] for one in thresholds}
-    others = [one for one in earlier if one["rule"] not in rules]
+    others = [one for one in _thresholds(path, content) if one["rule"] not in rules]
     write_root(path, {**content, **evidence, "thresholds": [*others, *thresholds]})
+
+
+def replaced_thresholds(path: StoragePath, thresholds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the thresholds of a scorer.json that would give way to others of the same rule with another score."""
+    scores = {one["rule"]: one["cosine"] for one in thresholds}
+    stored = _thresholds(path, read_json(path, ["digest"]))
+    return [one for one in stored if one["rule"] in scores and one.get("cosine") not in (None, scores[one["rule"]])]
+
+
+def _thresholds(path: StoragePath, content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    stored = content.get("thresholds", [])
+    if not isinstance(stored, list) or not all(isinstance(one, dict) and "rule" in one for one in stored):
+        raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
+    return stored
 
 
 def replace_recalibration(path: StoragePath, source: str, recalibration: Mapping[str, Any] | None) -> None:

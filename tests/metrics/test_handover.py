@@ -90,7 +90,7 @@ def test_by_intervals(models, expected):
         (Choice(3, 3, "uncompared"), "round 3 of 3, the last one: the run has no figures"),
         (
             choose_by_precision([model(0, 0.25), model(1, 0.5)], "dev"),
-            "round 1 of 1: AP 50.0% on dev, 25.0% without labels; none of the 2 measured models is clearly better",
+            "round 1 of 1: AP 50.0% on dev, 25.0% without labels; no other of the 2 measured models is clearly better",
         ),
         (choose_by_precision([model(1, 0.5)], "train"), "50.0% on train, not compared with the untrained encoder;"),
         (

@@ -1,6 +1,6 @@
 """An audit with its labels, and the scorer.json of the audited round, which it may calibrate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.scorer_evidence import replaced_thresholds
 from al_ray.storage.uri import StoragePath
 
 
@@ -62,10 +63,17 @@ def calibrate(
         evidence = {"recalibration": recalibration(drawn, "audit", record.asked.split, scorer, bins)}
         lines = ["", *format_recalibration(evidence["recalibration"], record), format_bins("p", bins)]
     chosen, told = _choose(audit, bands, run, rules)
-    run.keep_calibration(record.asked.round, evidence, chosen)
-    content = {**evidence, "chosen_thresholds": chosen}
     path = run.round(record.asked.round) / "model" / "scorer.json"
-    return [*lines, *told], content, path
+    told += [_replaces(one, record.scorer) for one in replaced_thresholds(path, chosen)]
+    run.keep_calibration(record.asked.round, evidence, chosen)
+    return [*lines, *told], {**evidence, "chosen_thresholds": chosen}, path
+
+
+def _replaces(earlier: Mapping[str, Any], scorer: Scorer | None) -> str:
+    """Say which threshold gives way."""
+    cosine = float(earlier["cosine"])
+    words = f"cosine >= {cosine:.6f}" if scorer is None else scorer.threshold_words(cosine)
+    return f"{earlier['rule']}: before it was {words}, which is replaced; to have that again, estimate its audit again"
 
 
 def _choose(

@@ -5,6 +5,7 @@ Nothing is written unless every rule can be promised: a threshold without its pr
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ def choose_promised(audit: BandAudit, record: Record, rule: Rule, sample_command
     promised = promise(cut_samples(audit), rule, alpha, MeldedLimits(of_promise))
     at = None if promised is None else audit.at(promised.threshold, of_estimate)
     within = None if at is None or at.recall_of_reach is None else at.recall_of_reach.value
-    more = outlook(audit, rule, alpha, within or 0.0, of_outlook) if rule.kind == "precision" else None
+    # Where a promised threshold has an unknown recall, nobody knows what more labels would gain.
+    known = at is None or within is not None
+    more = outlook(audit, rule, alpha, within or 0.0, of_outlook) if rule.kind == "precision" and known else None
     if promised is None or at is None:
         raise BadOption(_refusal(audit, record, rule, sample_command, more))
     scorer, cosine = record.scorer, promised.threshold
@@ -84,8 +87,10 @@ def format_promise(content: Mapping[str, Any], scorer: Scorer | None, sample_com
     else:
         what = f"{ABOUT[kind]} at least {100 * value:g}% {sure}"
     estimates = {"precision": content["precision"], "matches among the ranked pairs": content["recall_of_ranked"]}
-    shares = [f"{name} {100 * one['value']:.1f}%" for name, one in estimates.items() if one is not None]
-    lines = [f"{content['rule']}: {words}; {what}; estimates there: {', '.join(shares) or 'none'}"]
+    shares = [
+        f"{name} unknown" if one is None else f"{name} {100 * one['value']:.1f}%" for name, one in estimates.items()
+    ]
+    lines = [f"{content['rule']}: {words}; {what}; estimates there: {', '.join(shares)}"]
     more = content["second_draw"]
     if more is not None:
         lines.append(f"  {_gain(Outlook(**more), scorer)}: {sample_command} --budget {more['labels']}")
@@ -111,7 +116,8 @@ def _refusal(audit: BandAudit, record: Record, rule: Rule, sample_command: str, 
     assert rule.guarantee is not None
     labels = int(np.isin(audit.labels, (NO, YES)).sum())
     none = f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target} with {labels:,} labels"
-    if more is not None and more.then > 0:
+    # Less than half of one percent is 0% as it is printed.
+    if more is not None and more.then >= 0.005:
         return (
             f"{none}; {more.labels:,} more at {_down_to(more, record.scorer)} would probably be enough, for "
             f"{100 * more.then:.0f}% of the ranked matches: {sample_command} --budget {more.labels}"
@@ -147,7 +153,9 @@ def _beyond(audit: BandAudit, rule: Rule) -> str:
 def sample_command(run: str, path: str, record: Record, rule: Rule, last: bool) -> str:
     """Return the command of a second draw without --budget; last: whether the audited round is the run's last one."""
     of_round = "" if last else f" --round {record.asked.round}"
+    names = (f"{path}-second", *(f"{path}-second-{number}" for number in range(2, 1000)))
+    out = next(name for name in names if not Path(name).exists())
     return (
         f"python -m jobs.audit sample --run {shlex.quote(run)} --split {record.asked.split}{of_round} --by-score "
-        f"--after {shlex.quote(path)} --threshold-for {rule.target} --out {shlex.quote(path + '-second')}"
+        f"--after {shlex.quote(path)} --threshold-for {rule.target} --out {shlex.quote(out)}"
     )

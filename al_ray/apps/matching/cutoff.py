@@ -198,7 +198,7 @@ def _how_to_choose(rule: str, model: MatchingModel) -> str:
     parsed = parse_rule(rule)
     sure = "" if parsed.guarantee is None else f" --guarantee {parsed.guarantee:g}"
     run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
-    audit = f"jobs.audit estimate --threshold-for {parsed.target}{sure}"
+    audit = f"jobs.audit estimate --audit FOLDER --threshold-for {parsed.target}{sure}"
     if parsed.kind == "ranked-recall":
         return f"{audit}{again}"
     evaluate = f"jobs.evaluate --run {run} --split dev --threshold-for {parsed.target}{sure}{_of_round(model)}"

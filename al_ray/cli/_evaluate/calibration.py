@@ -26,7 +26,8 @@ def parse_rules(texts: Sequence[str], split: str) -> tuple[Rule, ...]:
             raise BadOption(f"--threshold-for {rule.target}: ranked pairs are those of an audit; give recall=R")
     if rules and split != CHOSEN_ON:
         raise BadOption(
-            f"--threshold-for chooses on --split {CHOSEN_ON} alone, so that {split} stays unseen; give that"
+            f"--threshold-for chooses on --split {CHOSEN_ON} alone, so that {split} stays unseen; give that, "
+            f"or draw an audit of {split} (jobs.audit sample --by-score) and jobs.audit estimate --threshold-for"
         )
     return rules
 

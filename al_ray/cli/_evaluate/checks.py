@@ -20,6 +20,10 @@ def check_options(options: Options) -> None:
         raise BadOption("--against goes with --run; leave it out with --scores")
     if options.neighbourhood is not None and (options.run is None or options.heuristic or options.threshold_for):
         raise BadOption("--neighbourhood goes with --run, and not with --heuristic or --threshold-for; leave it out")
+    if options.neighbourhood is not None and options.round == 0:
+        raise BadOption(
+            "--round 0 is measured by the cosine, and --neighbourhood goes with a trained round; leave one out"
+        )
     if options.neighbourhood_sides is not None and not options.neighbourhood:
         raise BadOption("--neighbourhood-sides goes with --neighbourhood A, such as 0.5; leave it out")
     if options.out is not None:

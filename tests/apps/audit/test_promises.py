@@ -1,5 +1,7 @@
 """What an audit promises, as scorer.json and the printed lines have it, and what it refuses to promise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,19 @@ def test_the_command_of_a_second_draw():
         "python -m jobs.audit sample --run runs/a --split train --round 1 --by-score --after runs/a/audit "
         "--threshold-for precision=0.9 --out runs/a/audit-second"
     )
+
+
+def test_the_command_names_a_folder_that_is_free(tmp_path):
+    first, rule = str(tmp_path / "audit"), parse_rule("precision=0.9")
+    for taken in ("audit-second", "audit-second-2"):
+        (tmp_path / taken).mkdir()
+    assert sample_command("runs/r", first, RECORD, rule, True).endswith(f" --out {first}-second-3")
+
+
+def test_a_recall_that_is_unknown_is_said_and_no_second_draw_is_offered():
+    # The last 40 ranked pairs have no label.
+    part = replace(KNOWN, ranks=KNOWN.ranks[:60], labels=KNOWN.labels[:60], top=60, uniform=True)
+    content = chosen(part, "precision=0.81")
+    (line,) = format_promise(content, RECORD.scorer, COMMAND)
+    assert (content["second_draw"], content["recall_of_ranked"]) == (None, None)
+    assert line.endswith("estimates there: precision 100.0%, matches among the ranked pairs unknown")
