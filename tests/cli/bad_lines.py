@@ -83,6 +83,8 @@ OF_EVALUATE += [
     ("--run run --threshold-for costs=10,1 f1=0.5", "--threshold-for 'f1=0.5': give precision=P"),
     ("--run run --round 0 --threshold-for recall=0.5", "scorer.json, and round 0 of run has none"),
     ("--run run --heuristic --threshold-for recall=0.5", "--threshold-for goes with --run RUN"),
+    ("--run run --round 0 --neighbourhood 0.5", "--round 0 is measured by the cosine, and --neighbourhood goes with"),
+    (f"{SCORES} --guarantee 0.9", "--guarantee goes with --threshold-for; add a rule"),
     (f"{SCORES} --threshold-for recall=0.5", "--threshold-for goes with --run RUN"),
     (f"{HEURISTIC} --out task", "--out task is a folder"),
 ]
