@@ -67,10 +67,20 @@ def compared_with_untrained(line: Mapping[str, Any]) -> str | None:
         points += f", 95%: {100 * gain['low']:+.1f} to {100 * gain['high']:+.1f}"
     compared = f"AP {100 * now:.1f}% with {line['labels']:,} labels, {100 * before:.1f}% without any ({points})"
     if better_than_untrained(line):
-        return compared
+        return compared + _of_neighbourhood(line)
     if now > before:
-        return f"{compared}: the labels may have brought nothing"
+        return f"{compared}: the labels may have brought nothing{_of_neighbourhood(line)}"
     return f"{compared}: the labels have brought nothing so far; the untrained encoder ranks as well or better"
+
+
+def _of_neighbourhood(line: Mapping[str, Any]) -> str:
+    """Say that a part of the difference is of the neighbourhood of scores, if the round has one; else nothing."""
+    share = line.get("neighbourhood")
+    if not share:
+        return ""
+    return (
+        f"; without labels it is the plain cosine, so the neighbourhood (a = {share:g}), which needs none, helps, too"
+    )
 
 
 def better_than_untrained(line: Mapping[str, Any]) -> bool:

@@ -66,6 +66,10 @@ def test_a_tracker_logs_them_at_no_labels():
         (line(0.5, 0.4375, -0.1), "+100.0): the labels may have brought nothing"),
         (line(0.25, 0.5, -0.5), "(-25.0 points, 95%: -50.0 to +100.0): the labels have brought nothing so far"),
         (line(0.5, 0.5), "(+0.0 points): the labels have brought nothing so far"),
+        (
+            line(0.5, 0.25) | {"neighbourhood": 0.5},
+            "(+25.0 points); without labels it is the plain cosine, so the neighbourhood (a = 0.5), which needs none",
+        ),
     ],
 )
 def test_words(one, words):

@@ -119,7 +119,9 @@ def test_a_threshold_that_was_promised_is_another_than_the_one_that_was_estimate
         BadOption, match=r"no threshold for precision=0.9 guarantee=0.9 .* --guarantee 0.9, or jobs.audit"
     ):
         choose_cutoff(MatchOptions(left=left, precision=0.9, guarantee=0.9), matching, "all")
-    with pytest.raises(BadOption, match=r"choose one: jobs\.audit estimate --audit FOLDER --threshold-for ranked-recall=0.6 --guar"):
+    with pytest.raises(
+        BadOption, match=r"choose one: jobs\.audit estimate --audit FOLDER --threshold-for ranked-recall=0.6 --guar"
+    ):
         choose_cutoff(MatchOptions(left=left, ranked_recall=0.6, guarantee=0.9), matching, "all")
     with pytest.raises(BadOption, match="--guarantee goes with --precision, --recall, --ranked-recall or --costs"):
         MatchOptions(left=left, guarantee=0.95)
