@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run
+from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, run_command
 from al_ray.cli._evaluate.printout import print_difference
 from al_ray.cli._evaluate.scores import evaluate_scores
 from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
@@ -149,6 +149,14 @@ def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_
     for file in stored.iterdir():
         file.unlink()
     assert measured(1) == once
+
+
+def test_an_estimate_whose_sample_has_every_pair_is_said_to_count_them(trained, tmp_path, capsys):
+    words = "--estimate: its sample has every pair"
+    run_command(Options(run=trained, estimate=True, random_pairs=10_000, out=tmp_path / "all.json"))
+    assert words in capsys.readouterr().out
+    run_command(Options(run=trained, estimate=True, out=tmp_path / "some.json"))
+    assert words not in capsys.readouterr().out
 
 
 def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):

@@ -41,6 +41,8 @@ def run_command(options: Options) -> None:
         assert options.run is not None
         evaluation, out = evaluate_run(options, options.run)
         print_evaluation(evaluation)
+        if options.estimate and evaluation.exact:
+            print("--estimate: its sample has every pair, as there are so few; with fewer --random-pairs it has not")
         content = evaluation.as_dict()
         if options.round is None:
             print_other_model(options.run)
