@@ -7,7 +7,6 @@ exact limits, and the thresholds at every twentieth of the matches are tested, a
 
 from collections.abc import Sequence
 
-from al_ray.core.errors import BadOption
 from al_ray.metrics.audit.guarantee import SPARE, Limits, Sampled, last_passed
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.intervals import precision_at
@@ -16,11 +15,13 @@ from al_ray.metrics.thresholds import ChosenThreshold, Rule, choose_thresholds
 CUTS, STARTS = 20, 4
 
 
-def choose_promised(rule: Rule, evaluation: Evaluation, limits: Limits) -> ChosenThreshold:
-    """Choose the threshold that a rule with a guarantee promises; BadOption if none can be promised."""
+def choose_promised(rule: Rule, evaluation: Evaluation, limits: Limits) -> ChosenThreshold | None:
+    """Choose the threshold that a rule with a guarantee promises; None if none can be promised.
+
+    rule: not of ranked-recall, for the ranked pairs are those of an audit.
+    """
     assert rule.guarantee is not None
-    if rule.kind == "ranked-recall":
-        raise BadOption(f"--threshold-for {rule.target}: ranked pairs are those of an audit; give recall=R")
+    assert rule.kind != "ranked-recall"
     if evaluation.exact or rule.kind == "recall":
         return _counted(rule, evaluation)
     alpha = 1 - rule.guarantee
@@ -30,25 +31,17 @@ def choose_promised(rule: Rule, evaluation: Evaluation, limits: Limits) -> Chose
     else:
         at, promised = most_saved(evaluation, rule.numbers, alpha, limits)
     if at is None:
-        sampled = sum(stratum.size for stratum in evaluation.strata)
-        raise BadOption(
-            f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target}, as only {sampled:,} "
-            f"negatives were sampled; give --exact, to count all, or a larger --random-pairs"
-        )
+        return None
     curve = evaluation.curve
     precision = precision_at(evaluation.counts, evaluation.strata, at)
     return ChosenThreshold(rule, float(curve.thresholds[at]), precision, float(curve.recall[at]), promised)
 
 
-def _counted(rule: Rule, evaluation: Evaluation) -> ChosenThreshold:
-    """Return the threshold by counts alone; BadOption if there is none."""
-    assert rule.guarantee is not None
+def _counted(rule: Rule, evaluation: Evaluation) -> ChosenThreshold | None:
+    """Return the threshold by counts alone; None if there is none."""
     (plain,) = choose_thresholds([rule], evaluation)
     if plain.cosine is None:
-        raise BadOption(
-            f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target}, as none reaches it among "
-            f"the pairs of {evaluation.split}; give another rule, or train the model on"
-        )
+        return None
     at = int((evaluation.curve.thresholds >= plain.cosine).sum()) - 1
     promised = _saved(evaluation, rule.numbers, at) if rule.kind == "costs" else rule.numbers[0]
     return ChosenThreshold(rule, plain.cosine, plain.precision, plain.recall, promised)

@@ -36,7 +36,7 @@ def choose_and_write(
     rules: Sequence[Rule], evaluation: Evaluation, folder: RunFolder, number: int
 ) -> list[dict[str, Any]]:
     """Choose thresholds, print them, and write them to the round's scorer.json; return them as JSON values."""
-    scorer, thresholds = folder.model(number).scorer, _choose(rules, evaluation)
+    scorer, thresholds = folder.model(number).scorer, choose_all(rules, evaluation)
     assert scorer is not None
     assert evaluation.reliability is not None
     content = [one.as_dict(scorer, evaluation) for one in thresholds]
@@ -48,7 +48,7 @@ def choose_and_write(
     return content
 
 
-def _choose(rules: Sequence[Rule], evaluation: Evaluation) -> list[ChosenThreshold]:
+def choose_all(rules: Sequence[Rule], evaluation: Evaluation) -> list[ChosenThreshold]:
     """Choose the threshold of each rule; BadOption if one with a guarantee cannot be promised."""
     chosen: list[ChosenThreshold] = []
     for rule in rules:
@@ -57,8 +57,21 @@ def _choose(rules: Sequence[Rule], evaluation: Evaluation) -> list[ChosenThresho
         else:
             # The same counts have the same limits, whatever the seed of the run.
             limits = MeldedLimits(generator(0, "evaluation-guarantee"))
-            chosen.append(choose_promised(rule, evaluation, limits))
+            promised = choose_promised(rule, evaluation, limits)
+            if promised is None:
+                raise BadOption(_unpromised(rule, evaluation))
+            chosen.append(promised)
     return chosen
+
+
+def _unpromised(rule: Rule, evaluation: Evaluation) -> str:
+    """Say why no threshold can be promised, and what to do."""
+    none = f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target}, as"
+    # Recall is counted, because all matches of the split are known.
+    if evaluation.exact or rule.kind == "recall":
+        return f"{none} none reaches it among the pairs of {evaluation.split}; give another rule, or train the model on"
+    sampled = sum(stratum.size for stratum in evaluation.strata)
+    return f"{none} only {sampled:,} negatives were sampled; give --exact, to count all, or a larger --random-pairs"
 
 
 def _line(one: ChosenThreshold, evaluation: Evaluation, scorer: Scorer) -> str:

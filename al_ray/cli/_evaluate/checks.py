@@ -2,6 +2,7 @@
 
 from al_ray.cli._evaluate.options import Options
 from al_ray.core.errors import BadOption
+from al_ray.metrics.thresholds import with_guarantee
 from al_ray.storage.files import refuse_folder
 
 
@@ -28,8 +29,7 @@ def check_options(options: Options) -> None:
         raise BadOption("--neighbourhood-sides goes with --neighbourhood A, such as 0.5; leave it out")
     if options.out is not None:
         refuse_folder("--out", options.out)
-    if options.guarantee is not None and not options.threshold_for:
-        raise BadOption("--guarantee goes with --threshold-for; add a rule, such as precision=0.9")
+    with_guarantee(options.threshold_for, options.guarantee)
     if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
         raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")
     if options.heuristic and options.against is not None:

@@ -1,6 +1,5 @@
 """Answers by scores of both sides, beside those of jobs.match when the text is one more left text."""
 
-import csv
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -19,29 +18,18 @@ from al_ray.core.errors import BadOption
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from tests.apps.audit.test_audit_job import run_folder
+from tests.apps.matching.incremental.test_neighbourhood_into import Rows, sides_of, tables
 from tests.apps.matching.test_match_job import do, written
 
 BOTH = Scorer(20.0, -6.0, 0.1, "fitted", 0.5, both_sides=True)
 COLUMNS, LAST = "--text-columns words --id-column id", "~"
-Rows = dict[str, str]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["one table", "two tables"])
 def ran(request, in_process, make_task, tmp_path_factory) -> tuple[Path, dict[str, Rows]]:
     """A run, and the texts of its tables by side."""
     task: Task = make_task(request.param, clusters=12, members=4)
-    corpora = {"left": task.left} if task.symmetric else {"left": task.left, "right": task.right}
-    sides = {side: dict(zip(one.ids, one.texts, strict=True)) for side, one in corpora.items()}
-    return run_folder(tmp_path_factory.mktemp("ran"), task, BOTH), sides
-
-
-def tables(folder: Path, sides: dict[str, Rows]) -> str:
-    """Write tables, and return the options that name them."""
-    folder.mkdir()
-    for side, rows in sides.items():
-        with (folder / f"{side}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([("id", "words"), *rows.items()])
-    return " ".join(f"--{side} {folder / side}.csv" for side in sides) + f" {COLUMNS}"
+    return run_folder(tmp_path_factory.mktemp("ran"), task, BOTH), sides_of(task)
 
 
 def match_of(run: Path, monkeypatch, folder: Path, sides: dict[str, Rows], text: str) -> dict[str, float]:
