@@ -215,7 +215,7 @@ def test_the_command_writes_beside_the_files_of_the_runs_own_scores(finished, ca
     assert (finished / "reliability-dev-neighbourhood-0.25.svg").exists()
     assert not (finished / "reliability-dev.svg").exists()
     for line, said in (
-        (f"--run {finished} --neighbourhood 0.25 --round 0", "needs a trained model, and round 0 is the untrained"),
+        (f"--run {finished} --neighbourhood 0.25 --round 0", "--neighbourhood goes with a trained round; leave"),
         (f"--run {finished} --neighbourhood 0.25 --heuristic", "--neighbourhood goes with --run, and not with"),
         (f"--run {finished} --neighbourhood 2", "--neighbourhood is 2.0; give at most 1"),
     ):
