@@ -21,6 +21,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
+from al_ray.cli._shared.called import COMMANDS, as_called, program_of
 from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.cli._shared.next_steps import next_steps
 from al_ray.cli._shared.parse_errors import one_line
@@ -36,8 +37,6 @@ from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, Uri, local_path, storage_path
 
-COMMANDS = Path(__file__).parents[1]
-"""The folder of the commands: each is a module NAME.py with a function `main` and OPTIONS, the type that it parses."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
     *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
@@ -126,19 +125,6 @@ def sentences() -> dict[str, str]:
     return {name: text.partition(": python -m")[0].partition("\n\n")[0] for name, text in docstrings.items()}
 
 
-def program_of(name: str) -> str:
-    """Return what the user typed before the options."""
-    if sys.argv[0].startswith(("al-ray ", "python -m ")):
-        return sys.argv[0]
-    return name if " " in name else f"python -m jobs.{name}"
-
-
-def as_called(text: str) -> str:
-    """Return a text with `python -m jobs.NAME` in the form in which the user called this command: `al-ray NAME`."""
-    called = program_of(Path(sys.argv[0]).stem)
-    return text.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1])
-
-
 def job(main: Callable[[], None]) -> None:
     """Run a command; an AlRayError ends it with one line `error: ...` on stderr and exit code 2.
 
@@ -172,7 +158,7 @@ def _run(main: Callable[[], None]) -> None:
         print(as_called(str(wait)))
         print(f"then resume with: {program_of(Path(sys.argv[0]).stem)} {shlex.join(sys.argv[1:])}")
     except DryRun as shown:
-        print(shown)
+        print(as_called(str(shown)))
     except AlRayError as error:
         fail(as_called(str(error)))
     except OSError as error:
