@@ -46,7 +46,7 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         if not len(labelled.decided):
             raise TrainingFailed(
                 f"round {number}: no label says yes or no; answer more than unsure, give more labels, or settle the "
-                "pairs on which people disagree (jobs.annotate)"
+                "pairs on which people disagree (`al-ray annotate`)"
             )
         with services.stage("train"):
             previous = state.model if config.training.start == "previous" else None
@@ -159,7 +159,7 @@ def measure(dev: DevSampler, number: int) -> None:
     try:
         buy_labels(number, dev.ledger, dev.oracle)
     except CostReached as limit:
-        raise CostReached(f"{limit} (these pairs are of dev; jobs.run --dev-labels 0 goes on without them)") from limit
+        raise CostReached(f"{limit} (these pairs are of dev; `RunConfig.dev_labels=0` goes on without them)") from limit
     dev.estimate()
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import PathOrUri, parse_options
 from al_ray.core.config.bounds import Between
 
@@ -33,5 +34,5 @@ def main() -> None:
     from al_ray.api.reports import report
 
     for run in report(options.folders, options.out, options.examples):
-        print(f"{run.name}: {run.trouble or 'complete'}")
+        print(f"{run.name}: {as_called(run.trouble or 'complete')}")
     print(f"wrote {options.out / 'report.html'}")

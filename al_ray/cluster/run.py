@@ -1,7 +1,6 @@
 """Run active learning on Ray from the state of its folder to the end: jobs.run, and each trial of a grid."""
 
 import logging
-import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -23,6 +22,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, BuyingStopped, CostReached, LabelsAwaited, MissingSplit, WrongFolder
 from al_ray.core.labels import IMPORTED, OPEN, Answers, Batch, State
+from al_ray.core.naming import Code, call, command, option
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
@@ -209,10 +209,11 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
         # A batch for which no pair was left holds no source.
         by_others = len(pending.pairs) > 0 and pending.source != config.strategy
         if by_others and not STRATEGIES[config.strategy].uses_model:
-            raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
+            strategy = option("strategy", config.strategy)
+            raise WrongFolder(f"{journal.path} has imported labels, and {strategy} takes no seed set")
         if pending.source == IMPORTED and OPEN in journal.ledger.labels(number):
             # Those labels are there, and must not be bought.
-            cure = f"import the same labels again (python -m jobs.labels import --run {shlex.quote(str(journal.path))})"
+            cure = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
             raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {cure}")
         loop.buy_with_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and (oracle is None or oracle_kind(config.oracle).people):
@@ -248,7 +249,7 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
     if config.dev_labels:
         _close_dev(ledger, number, state.round)
     else:
-        logger.info("%s; they are stored, and --dev-labels counts them%s", _known_dev(ledger, number), sheet)
+        logger.info("%s; they are stored, and `dev_labels` counts them%s", _known_dev(ledger, number), sheet)
 
 
 def _close_dev(ledger: Ledger, number: int, later: int) -> None:
@@ -273,8 +274,7 @@ def close_command(config: RunConfig, journal: RunFolder) -> str:
     open_dev = config.dev_labels and dev.rounds and not dev.sealed(dev.rounds)
     if open_dev or journal.ledger.batch(number) is None or not (journal.ledger.labels(number) != OPEN).any():
         return ""
-    run = shlex.quote(str(journal.path))
-    return f", or first close the round to train on what is labelled: python -m jobs.labels close --run {run}"
+    return f", or first close the round to train on what is labelled: {command('labels close', run=journal.path)}"
 
 
 def refuse_unfit(config: RunConfig, task: Task) -> None:
@@ -283,8 +283,8 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
         task.measurable(name)
     if config.dev_labels and ("dev" not in task.splits or not task.splits["dev"].space.total):
         raise MissingSplit(
-            f"task {task.name!r} has no dev pairs to label; leave out --dev-labels, or prepare the task with a share "
-            "for dev (jobs.prepare --split)"
+            f"task {task.name!r} has no dev pairs to label; leave out `dev_labels`, or prepare the task with a share "
+            "for dev (`OwnTexts.split`)"
         )
     refuse_prompts(config.encoding, task.symmetric)
     refuse_frozen_layers(config.encoding, config.training.frozen_layers)
@@ -293,8 +293,8 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
     refuse_scores(config.scoring, task)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
-        raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
+        raise MissingSplit(f"no pair is stated in {config.task}/train; choose another `strategy` or `seeding`")
     if strategy.matches and config.matched is None:
         raise BadOption(
-            f"--strategy {config.strategy} draws as many positives and negatives as a run; give --match RUN"
+            f"{option('strategy', config.strategy)} draws as many positives and negatives as a run; give `match=RUN`"
         )

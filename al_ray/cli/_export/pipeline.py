@@ -3,6 +3,7 @@
 from al_ray.api.exporting import export_model
 from al_ray.apps.exporting.options import ExportOptions
 from al_ray.cli._export.options import Options
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
 
@@ -11,5 +12,5 @@ def run_command(options: Options) -> None:
     """Export and print."""
     own = part(options, ExportOptions)
     written = export_model(options.model, own, options.out, round=options.round, on_progress=Progress())
-    print(*written.summary, sep="\n")
+    print(*map(as_called, written.summary), sep="\n")
     print(f"wrote {written.path}; what the model is and is not: {written.path / 'README.md'}")

@@ -55,7 +55,7 @@ def status(options: Status) -> None:
         print(*_unread(one), sep="", end="")
     print(f"corrections: {corrected:,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
     for option, limit in stored_limits(options.run).items():
-        print(f"limit: {option} {limit:,.6g}")
+        print(as_called(f"limit: {option} {limit:,.6g}"))
     for line in advice(options.run):
         print(line)
     if last:
@@ -113,7 +113,7 @@ def import_table(options: Import) -> None:
     done = import_labels(options.run, options.labels, task=options.task, columns=options.columns, table=options)
     print(f"round {done.round}: {done.labels:,} labels, {done.matches:,} of them matches; {done.known:,} known before")
     for line in done.report.lines():
-        print(line)
+        print(as_called(line))
     if not done.labels and not done.corrected:
         print("nothing is new, so nothing was changed")
         return

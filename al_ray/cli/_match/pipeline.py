@@ -22,7 +22,7 @@ def run_command(options: Options) -> None:
         written = match(
             options.model, own, options.out, round=options.round, cluster=options.cluster, on_progress=Progress()
         )
-    print(*written.summary, sep="\n")
+    print(*map(as_called, written.summary), sep="\n")
     others = ", clusters.csv" * ("clusters" in written.record)
     print(f"wrote {written.path / 'matches.csv'}{others} and matches.html")
     for line in suggestion_lines(written.record, written.path):

@@ -29,7 +29,7 @@ def prepare_task(options: Source) -> None:
     prepared = prepare(options, options.out)
     task = prepared.task
     for line in prepared.report.lines():
-        print(line)
+        print(as_called(line))
     print(f"{task.name}: {len(task.left):,} texts" + ("" if task.symmetric else f" x {len(task.right):,} texts"))
     print(table({name: counts(split) for name, split in task.splits.items()}))
     print(f"{'wrote' if prepared.written else 'already there, unchanged:'} {options.out} (digest {task.digest[:12]})")

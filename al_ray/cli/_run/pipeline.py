@@ -65,7 +65,7 @@ def run_command(options: Options) -> None:
     print(round_table(folder.metrics()))
     for figures in folder.dev_labels.estimates():
         print(format_estimate(figures))
-    print(*compared, sep="\n")
+    print(*map(as_called, compared), sep="\n")
     print_results(folder)
 
 
@@ -81,7 +81,7 @@ def print_results(folder: RunFolder) -> None:
         print(guess.words)
     choice = choose_model(folder.path) if folder.last else None
     if choice is not None and choice.round != choice.last:
-        print(f"match, serve and export take {choice.words}")
+        print(f"match, serve and export take {as_called(choice.words)}")
     for line in candidate_lines(folder):
         print(line)
     scorer = folder.model(folder.last).scorer if folder.last else None
@@ -102,7 +102,7 @@ def candidate_lines(folder: RunFolder) -> Iterator[str]:
             yield one.recall.words(split)
             warning = one.recall.warning(split, bound_config(folder.path).candidates.least_recall)
             if warning is not None:
-                yield f"warning: {warning}"
+                yield f"warning: {as_called(warning)}"
 
 
 def format_importance(found: Importance) -> str:
@@ -164,7 +164,7 @@ def run_watched(work: RunSpec, out: StoragePath, watcher: Watcher | None = None)
 
     def on_round(line: dict[str, Any]) -> None:
         progress.close()
-        print(format_round(line), flush=True)
+        print(as_called(format_round(line)), flush=True)
         if not oracle_kind(config.oracle).free:
             print(*advice(out), sep="\n", flush=True)
         if watcher is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from al_ray.active_learning.outlook import outlook
 from al_ray.active_learning.stopping import StopConfig
+from al_ray.cli._shared.called import as_called
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.runs.limits import in_force
 from al_ray.runs.run_folder import bound_config, complete_rounds
@@ -16,4 +17,4 @@ def advice(run: StoragePath) -> Iterator[str]:
     if not metrics:
         return
     planned, (_, stop) = bound_config(run).batches[len(metrics) :], in_force(run, OracleConfig(), StopConfig())
-    yield from outlook(metrics, stop, planned[0] if planned else None)
+    yield from map(as_called, outlook(metrics, stop, planned[0] if planned else None))

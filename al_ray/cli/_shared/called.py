@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from al_ray.cli._help.groups import option_groups, subcommands
 from al_ray.cli._shared.help import to_tyro
@@ -40,9 +41,11 @@ OF_API = {
     "run_grid": "grid",
     "sample_audit": "audit sample",
     "train_bi_encoder": "train",
-    "train_cross_encoder": "train",
+    "train_cross_encoder": "train --model concat",
 }
 """A public class of options or function of al_ray, and the command that has its options or does the same."""
+parsed = list[Any]()
+"""The types by which this process has read its command line, which may be that of another program (benchmarks)."""
 OPTION = re.compile(r"(?:([A-Z]\w*)\.)?([a-z]\w*(?:\.[a-z]\w*)*)(?:=([^=].*))?", re.DOTALL)
 
 
@@ -81,8 +84,13 @@ def options_of(command: str) -> frozenset[str]:
     """Return the options of a command as fields with dots; of one with subcommands, of the named one or of all."""
     name, _, chosen = command.partition(" ")
     kind = to_tyro(import_module(f"al_ray.cli.{name}").OPTIONS)
-    members = subcommands(kind)
-    kinds = [members[chosen]] if chosen else list(members.values()) or [kind]
+    return _paths(subcommands(kind)[chosen] if chosen else kind)
+
+
+@cache
+def _paths(kind: Any) -> frozenset[str]:
+    """Return the options of a type that `to_tyro` made, of all its subcommands, as fields with dots."""
+    kinds = list(subcommands(kind).values()) or [kind]
     return frozenset(one.path for kind in kinds for group in option_groups(kind) for one in group.options)
 
 
@@ -122,11 +130,11 @@ def _call(node: ast.expr) -> str | None:
 
 def _option(kind: str | None, path: str, value: str | None) -> str | None:
     """Return an option as a flag with its value, and after `jobs.NAME` if it is one of a class of another command."""
-    name, *_ = called = [re.split("[ .]", program_of(Path(sys.argv[0]).stem))[-1], *sys.argv[1:2]]
-    own = [name] if name in commands() else []
+    called = [re.split("[ .]", program_of(Path(sys.argv[0]).stem))[-1], *sys.argv[1:2]]
     command = OF_API.get(kind or "")
-    places = [*own, *commands()] if kind is None else [] if command is None else [command]
-    if not any(path in options_of(place) for place in places):
+    places = commands() if kind is None else [] if command is None else [command]
+    known = kind is None and any(path in _paths(one) for one in parsed)
+    if not known and not any(path in options_of(place) for place in places):
         return None
     words = _flag(path, None if value is None else ast.parse(value, mode="eval").body)
     of_this = command is None or called[: len(command.split())] == command.split()

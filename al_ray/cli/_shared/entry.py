@@ -21,7 +21,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
-from al_ray.cli._shared.called import COMMANDS, as_called, program_of
+from al_ray.cli._shared.called import COMMANDS, as_called, parsed, program_of
 from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.cli._shared.next_steps import next_steps
 from al_ray.cli._shared.parse_errors import one_line
@@ -191,6 +191,7 @@ def parse_options(
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     generated = to_tyro(kind, default)
+    parsed.append(generated)
     if wants_help(arguments):
         show_help(generated, name, description, arguments)
     value = from_tyro(_parsed(generated, name, description, arguments))

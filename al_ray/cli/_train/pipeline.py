@@ -8,6 +8,7 @@ from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation
 from al_ray.cli._run.pipeline import print_results, run
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._shared.round_table import round_table
 from al_ray.cli._train.options import Options
@@ -41,7 +42,7 @@ def run_command(options: Options) -> None:
         bound_config(storage_path(options.like))
     retriever = Retriever.open(options.rerank, options.top, task)
     for line in (*Report(tuple(bad_rows.skipped)).lines(), *plan(options, task, labelled)):
-        print(line, flush=True)
+        print(as_called(line), flush=True)
     if options.dry_run:
         return
     if options.model == "cosine":

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 LossName = Literal["bce", "focal", "ghm", "ohem", "in-batch", "in-batch-softmax", "momentum"]
 OF_SIDES: tuple[LossName, ...] = ("in-batch", "in-batch-softmax", "momentum")
@@ -55,6 +56,6 @@ class LossConfig:
             value = getattr(self, one.name)
             if value != one.default and loss not in LOSSES_OF[one.name]:
                 raise BadOption(
-                    f"--training.losses.{one.name.replace('_', '-')} {value} is of --training.loss "
+                    f"{option(f'training.losses.{one.name}', value)} is of `training.loss` "
                     f"{' and '.join(LOSSES_OF[one.name])}, and that is {loss}; give the one, or leave out the other"
                 )

@@ -56,7 +56,7 @@ def test_trackers_get_the_metrics_of_a_round_and_nothing_that_tune_adds():
 def test_a_tracker_that_is_not_installed_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     refuse_untracked(GridConfig())
-    with pytest.raises(BadOption, match=r"--mlflow needs the package mlflow.*pip install .*\.\[mlflow\]"):
+    with pytest.raises(BadOption, match=r"`mlflow` needs the package mlflow.*pip install .*\.\[mlflow\]"):
         refuse_untracked(GridConfig(mlflow="http://127.0.0.1:5000"))
     with pytest.raises(BadOption, match="--wandb needs the package wandb"):
         refuse_untracked(GridConfig(wandb="project"))
