@@ -239,7 +239,7 @@ def test_ci_runs_the_tests_but_those_of_a_device_and_of_minutes_each():
     assert os.access(script, os.X_OK)
     stages = re.findall(r"^stage (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
     marks = {line.partition(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
-    assert set(stages) == {"docs", "test"} | marks - {"gpu", "slow", "long"}
+    assert set(stages) == {"docs", "types", "test"} | marks - {"gpu", "slow", "long"}
     assert re.findall(r"^check: (.*)$", MAKEFILE, re.MULTILINE) == [" ".join(stages)]
 
 
