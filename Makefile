@@ -143,4 +143,4 @@ $(SITE): pyproject.toml constraints.txt | $(PY)
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build site .cache
-	find al_ray benchmarks jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find al_ray benchmarks jobs studies tests -name __pycache__ -type d -prune -exec rm -rf {} +

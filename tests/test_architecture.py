@@ -46,6 +46,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.api",),
     ("al_ray.cli",),
     ("jobs", "benchmarks", "al_ray.__main__"),
+    ("studies",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 # Applications that build on other applications. No other application may import one.
@@ -101,9 +102,10 @@ HOMES = {
     "torch": {
         *("al_ray.encoders", "al_ray.training", "al_ray.search", "al_ray.oracles", "al_ray.cluster", "al_ray.apps"),
         "benchmarks",
+        "studies",
     },
-    "transformers": {"al_ray.encoders", "al_ray.training", "al_ray.cluster", "al_ray.apps", "benchmarks"},
-    "sentence_transformers": {"al_ray.encoders", "al_ray.training", "al_ray.apps", "benchmarks"},
+    "transformers": {"al_ray.encoders", "al_ray.training", "al_ray.cluster", "al_ray.apps", "benchmarks", "studies"},
+    "sentence_transformers": {"al_ray.encoders", "al_ray.training", "al_ray.apps", "benchmarks", "studies"},
 }
 # What the standard library offers of files, clocks, logs, chance, processes and the network: not for PURE.
 WORLD = {
@@ -136,7 +138,7 @@ LOCAL_IMPORTS = {
 CHANCE = "al_ray.core.rng"
 GENERATORS = {"Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox"}
 # The programs that seed the global generators: dedupe, which they call, draws from them.
-GLOBAL_CHANCE = {"benchmarks.other_tools.dedupe_matches", "benchmarks.other_tools.dedupe_records"}
+GLOBAL_CHANCE = {"studies.other_tools.dedupe_matches", "studies.other_tools.dedupe_records"}
 FILE, FUNCTION, ARGUMENTS, MODULES = 300, 50, 7, 13
 
 
@@ -553,7 +555,9 @@ def written(files: dict[str, str]) -> list[Source]:
 
 @pytest.fixture(scope="module")
 def sources() -> list[Source]:
-    found = [path for folder in ("al_ray", "jobs", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = [
+        path for folder in ("al_ray", "jobs", "benchmarks", "studies") for path in sorted((ROOT / folder).rglob("*.py"))
+    ]
     assert len(found) > 8, "the sources are not where this test looks for them"
     return [Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in found]
 

@@ -560,7 +560,9 @@ def purposes() -> Iterator[tuple[str, str]]:
 
     SEED is a literal, or "seed"; "*" stands for what is put into an f-string.
     """
-    for path in sorted(path for top in ("al_ray", "jobs", "benchmarks") for path in (ROOT / top).rglob("*.py")):
+    for path in sorted(
+        path for top in ("al_ray", "jobs", "benchmarks", "studies") for path in (ROOT / top).rglob("*.py")
+    ):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue

@@ -134,12 +134,12 @@ def test_no_choice_of_extras_but_both_brings_both_packages_of_the_module_faiss()
     assert not names(others) & {"faiss-cpu", "faiss-gpu"}
 
 
-# Programs for environments of other tools, which have what they import: benchmarks.other_tools calls them there.
+# Programs for environments of other tools, which have what they import: studies.other_tools calls them there.
 ELSEWHERE = {
-    ROOT / "benchmarks" / "other_tools" / f"{tool}_{of}.py"
+    ROOT / "studies" / "other_tools" / f"{tool}_{of}.py"
     for tool in ("dedupe", "splink")
     for of in ("matches", "records")
-} | {ROOT / "benchmarks" / "other_tools" / "goldenmatch_records.py"}
+} | {ROOT / "studies" / "other_tools" / "goldenmatch_records.py"}
 
 
 def imported(*folders: str) -> dict[str, str]:
@@ -153,7 +153,7 @@ def imported(*folders: str) -> dict[str, str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules = [node.module]
             found |= {module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules}
-    ours = {"al_ray", "benchmarks", "jobs", "tests"}
+    ours = {"al_ray", "benchmarks", "jobs", "studies", "tests"}
     return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | ours}
 
 
@@ -161,7 +161,7 @@ def imported(*folders: str) -> dict[str, str]:
     ("folders", "extras"),
     [
         (("al_ray", "jobs"), ("cpu", "gpu", "annotate", "demo", "llm", "onnx", "serve")),
-        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "annotate", "demo", "onnx", "serve", "test")),
+        (("al_ray", "benchmarks", "studies", "tests"), ("cpu", "gpu", "annotate", "demo", "onnx", "serve", "test")),
     ],
     ids=["to-run", "to-test"],
 )
