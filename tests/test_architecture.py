@@ -27,21 +27,10 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.oracles",),
     ("al_ray.cluster",),
     (
-        *(
-            "al_ray.apps.annotating",
-            "al_ray.apps.audit",
-            "al_ray.apps.augmentation",
-            "al_ray.apps.cross_encoder",
-            "al_ray.apps.exporting",
-        ),
-        *(
-            "al_ray.apps.grid",
-            "al_ray.apps.http",
-            "al_ray.apps.matching",
-            "al_ray.apps.mining",
-            "al_ray.apps.paraphrase",
-        ),
-        *("al_ray.apps.planning", "al_ray.apps.reporting", "al_ray.apps.reproduction", "al_ray.apps.serving"),
+        *("al_ray.apps.annotating", "al_ray.apps.audit", "al_ray.apps.cross_encoder", "al_ray.apps.exporting"),
+        *("al_ray.apps.grid", "al_ray.apps.http", "al_ray.apps.matching", "al_ray.apps.planning"),
+        *("al_ray.apps.reporting", "al_ray.apps.serving"),
+        *(f"al_ray.apps.papers.{paper}" for paper in ("augmentation", "mining", "paraphrase", "reproduction")),
     ),
     ("al_ray.api",),
     ("al_ray.cli",),
@@ -54,15 +43,15 @@ AMONG_APPS = {
     "al_ray.apps.annotating": {"al_ray.apps.http"},
     # It audits the matches that the other wrote, and its samples are labelled on the page of annotating.
     "al_ray.apps.audit": {"al_ray.apps.annotating", "al_ray.apps.matching"},
-    "al_ray.apps.augmentation": {"al_ray.apps.cross_encoder", "al_ray.apps.mining"},
+    "al_ray.apps.papers.augmentation": {"al_ray.apps.cross_encoder", "al_ray.apps.papers.mining"},
     # It opens models as the other does.
     "al_ray.apps.exporting": {"al_ray.apps.matching", "al_ray.apps.reporting"},
     # Its suggested pairs are labelled on the page of annotating.
     "al_ray.apps.matching": {"al_ray.apps.annotating", "al_ray.apps.reporting"},
-    "al_ray.apps.paraphrase": {"al_ray.apps.mining", "al_ray.apps.reporting"},
+    "al_ray.apps.papers.paraphrase": {"al_ray.apps.papers.mining", "al_ray.apps.reporting"},
     "al_ray.apps.grid": {"al_ray.apps.reporting"},
     "al_ray.apps.serving": {"al_ray.apps.http", "al_ray.apps.matching"},
-    "al_ray.apps.reproduction": {"al_ray.apps.cross_encoder", "al_ray.apps.grid", "al_ray.apps.reporting"},
+    "al_ray.apps.papers.reproduction": {"al_ray.apps.cross_encoder", "al_ray.apps.grid", "al_ray.apps.reporting"},
 }
 # Rooms that only compute: numpy and the standard library less WORLD.
 PURE = ("al_ray.core", "al_ray.metrics", "al_ray.active_learning")
@@ -80,9 +69,9 @@ HOMES = {
     "prometheus_client": {"al_ray.apps.serving.gate"},
     "faiss": {"al_ray.search.faiss_index", "benchmarks.serving.plain_service"},
     "openai": {"al_ray.oracles.llm.client"},
-    "bm25s": {"al_ray.apps.mining.lexical"},
+    "bm25s": {"al_ray.apps.papers.mining.lexical"},
     "rapidfuzz": {"al_ray.matcher"},
-    "sklearn": {"al_ray.apps.mining.lexical", "al_ray.matcher"},
+    "sklearn": {"al_ray.apps.papers.mining.lexical", "al_ray.matcher"},
     "sparse_dot_topn": {"al_ray.search.lexical"},
     "matplotlib": {"al_ray.apps.reporting.plots"},
     "jinja2": {"al_ray.apps.annotating.views", "al_ray.apps.reporting"},
@@ -91,11 +80,15 @@ HOMES = {
     **{package: {"al_ray.apps.exporting"} for package in ("onnx", "onnxruntime", "onnxscript")},
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),
-        *("al_ray.apps.augmentation.folder", "al_ray.apps.cross_encoder.folder", "al_ray.apps.paraphrase.folder"),
+        *(
+            "al_ray.apps.papers.augmentation.folder",
+            "al_ray.apps.cross_encoder.folder",
+            "al_ray.apps.papers.paraphrase.folder",
+        ),
         *("al_ray.apps.matching.folder", "al_ray.apps.matching.drift.folder", "al_ray.apps.matching.written"),
         "al_ray.apps.matching.incremental.state",
         "al_ray.apps.matching.why.column",
-        *("al_ray.apps.mining.task_pool", "al_ray.apps.reporting.export"),
+        *("al_ray.apps.papers.mining.task_pool", "al_ray.apps.reporting.export"),
         # Its results are tables.
         "al_ray.api",
     },
@@ -208,7 +201,7 @@ def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
 
 def files_stand_in_rooms(sources: list[Source]) -> list[str]:
     # The package's own __init__ files above the rooms hold a docstring, and the public names of the whole.
-    above = {"al_ray", "al_ray.apps"}
+    above = {"al_ray", "al_ray.apps", "al_ray.apps.papers"}
     known = [
         s for s in sources if room_of(s.module) is not None or (s.module in above and s.path.endswith("__init__.py"))
     ]
@@ -444,10 +437,10 @@ BROKEN: dict[Rule, list[dict[str, str]]] = {
         {"al_ray/cluster/run.py": "from al_ray.apps.grid import spec"},
         {"al_ray/cluster/session.py": "def f():\n    from jobs import run"},
         {"al_ray/oracles/people.py": "from al_ray.cluster import session"},
-        {"al_ray/apps/mining/dense.py": "from al_ray.apps.paraphrase import index"},
+        {"al_ray/apps/papers/mining/dense.py": "from al_ray.apps.papers.paraphrase import index"},
         {"al_ray/apps/reporting/html.py": "from al_ray.cli import report"},
         {"al_ray/__init__.py": "from al_ray.core.pairs import Pairs"},
-        {"al_ray/apps/mining/dense.py": "from al_ray.api import runs"},
+        {"al_ray/apps/papers/mining/dense.py": "from al_ray.api import runs"},
         {"al_ray/api/runs.py": "from al_ray.cli import run"},
     ],
     pure_rooms_compute: [
