@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.matching.drift import text_values
-from al_ray.apps.matching.drift.pair_values import SideSample, best_cosines, random_cosines
-from al_ray.apps.matching.drift.text_values import (
+from al_ray.apps.drift import text_values
+from al_ray.apps.drift.pair_values import SideSample, best_cosines, random_cosines
+from al_ray.apps.drift.text_values import (
     MOST_MATCHES,
     count_texts,
     distance_to,

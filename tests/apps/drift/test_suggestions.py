@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.matching.drift.measure import judged_directions
-from al_ray.apps.matching.drift.suggestions import PAIRS_OF_TEXT, select_pairs, suggestion_lines
+from al_ray.apps.drift.measure import judged_directions
+from al_ray.apps.drift.suggestions import PAIRS_OF_TEXT, select_pairs, suggestion_lines
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import as_pairs

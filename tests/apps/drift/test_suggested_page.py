@@ -9,8 +9,8 @@ from al_ray.apps.annotating.access import Access
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.options import PageOptions
 from al_ray.apps.annotating.web import make_application
-from al_ray.apps.matching.drift.folder import may_hold_answers, read_suggested, write_suggested
-from al_ray.apps.matching.drift.sheet import SuggestedSheets
+from al_ray.apps.drift.folder import may_hold_answers, read_suggested, write_suggested
+from al_ray.apps.drift.sheet import SuggestedSheets
 from al_ray.apps.matching.folder import write_record
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, OPEN, UNSURE, YES

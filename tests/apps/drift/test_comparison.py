@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.matching.drift.comparison import ALPHA, LARGE, Kind, compare, critical_distance, distances
+from al_ray.apps.drift.comparison import ALPHA, LARGE, Kind, compare, critical_distance, distances
 
 KIND = Kind("length", "{:.1f}", {"higher": "are longer", "lower": "are shorter"})
 SAMPLE = st.lists(st.integers(0, 9), min_size=1, max_size=30).map(lambda values: np.array(values, dtype=np.float64))

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.cutoff import Cutoff
-from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.drift.folder import (
+from al_ray.apps.drift.folder import (
     SHEET,
     STEM,
     TABLE,
@@ -20,9 +18,11 @@ from al_ray.apps.matching.drift.folder import (
     use_of_suggestions,
     write_suggested,
 )
-from al_ray.apps.matching.drift.measure import Drift
-from al_ray.apps.matching.drift.samples import stored_vectors
-from al_ray.apps.matching.drift.text_values import distance_to
+from al_ray.apps.drift.measure import Drift
+from al_ray.apps.drift.samples import stored_vectors
+from al_ray.apps.drift.text_values import distance_to
+from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.folder import RECORD
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.cluster.pool.sharded_pool import ShardedPool

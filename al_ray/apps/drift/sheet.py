@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from al_ray.apps.annotating.sheets import Sheet, answered_elsewhere, by_code, read_sheet_pairs
-from al_ray.apps.matching.drift.folder import STEM, TABLE, read_suggested
+from al_ray.apps.drift.folder import STEM, TABLE, read_suggested
 from al_ray.core.errors import BadFile
 
 LETTER = "s"

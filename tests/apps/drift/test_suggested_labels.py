@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import al_ray
-from al_ray.apps.matching.drift.folder import write_suggested
+from al_ray.apps.drift.folder import write_suggested
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import as_pairs

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.drift.comparison import LARGE, LARGE_SHARE, Direction, Figure, Kind, compare
-from al_ray.apps.matching.drift.pair_values import TOLERANCE, best_cosines, random_cosines
-from al_ray.apps.matching.drift.samples import SAMPLE, TextSample, draw_rows, sample_new, sample_training, sides_of
-from al_ray.apps.matching.drift.text_values import (
+from al_ray.apps.drift.comparison import LARGE, LARGE_SHARE, Direction, Figure, Kind, compare
+from al_ray.apps.drift.pair_values import TOLERANCE, best_cosines, random_cosines
+from al_ray.apps.drift.samples import SAMPLE, TextSample, draw_rows, sample_new, sample_training, sides_of
+from al_ray.apps.drift.text_values import (
     count_texts,
     distance_to,
     distance_within,

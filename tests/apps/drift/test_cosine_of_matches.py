@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from al_ray.apps.matching.drift.measure import cosine_of_matches
+from al_ray.apps.drift.measure import cosine_of_matches
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.core.labels import YES
 from al_ray.core.scorer import Scorer

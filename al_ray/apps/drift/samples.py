@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from al_ray.apps.matching.drift.pair_values import SideSample
+from al_ray.apps.drift.pair_values import SideSample
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.workers import get_results
 from al_ray.core.labels import Model
