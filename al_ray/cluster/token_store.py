@@ -156,7 +156,7 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
         for chunk in stored.chunks:
             coverage.add(chunk, prompt)
         full = int((lengths >= limit).sum())
-        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
+        logger.info("%s: %d texts, %d of them with %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():
             if part.startswith(f"{side}-"):
                 space = task.splits[split].space
