@@ -25,6 +25,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.datasets", "al_ray.encoders", "al_ray.active_learning"),
     ("al_ray.runs", "al_ray.training", "al_ray.search", "al_ray.matcher"),
     ("al_ray.oracles",),
+    ("al_ray.running",),
     ("al_ray.cluster",),
     (
         *("al_ray.apps.annotating", "al_ray.apps.audit", "al_ray.apps.cross_encoder", "al_ray.apps.drift"),
@@ -446,6 +447,7 @@ BROKEN: dict[Rule, list[dict[str, str]]] = {
         {"al_ray/cluster/session.py": "def f():\n    from jobs import run"},
         {"al_ray/oracles/people.py": "from al_ray.cluster import session"},
         {"al_ray/apps/papers/mining/dense.py": "from al_ray.apps.papers.paraphrase import index"},
+        {"al_ray/running/run.py": "from al_ray.cluster import session"},
         {"al_ray/apps/reporting/html.py": "from al_ray.cli import report"},
         {"al_ray/__init__.py": "from al_ray.core.pairs import Pairs"},
         {"al_ray/apps/papers/mining/dense.py": "from al_ray.api import runs"},

@@ -35,7 +35,6 @@ from al_ray.apps.papers.paraphrase.batching import separate_batches
 from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
 from al_ray.apps.papers.paraphrase.training import MetricTraining, Paraphrases
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.run import RunSpec
 from al_ray.cluster.token_store import parts_of, pool_folder
 from al_ray.cluster.trial import seed_provenance
 from al_ray.core.candidates import Candidates
@@ -63,6 +62,7 @@ from al_ray.metrics.bootstrap import poisson_weights
 from al_ray.metrics.intervals import average_precision_interval
 from al_ray.metrics.pair_sampling import sample_pairs
 from al_ray.metrics.strata import make_evaluation_set, split_by_cosine
+from al_ray.running.run import RunSpec
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.seed_sets import SeedSet, SeedSets
 from al_ray.search.shard import PoolShard

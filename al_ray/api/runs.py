@@ -6,10 +6,10 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.api.run_reading import Run
 from al_ray.cluster import run as cluster_run
-from al_ray.cluster.run import OnRound, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.running.run import OnRound, RunSpec
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.uri import StoragePath, storage_path
 

@@ -13,7 +13,6 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER
 from al_ray.cluster import run as cluster_run
-from al_ray.cluster.run import RunSpec
 from al_ray.cluster.session import session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.bounds import Between, Seed, check_bounds
@@ -29,6 +28,7 @@ from al_ray.core.task import Task
 from al_ray.core.two_stage_score import MATCHED
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.pretrained import MINILM
+from al_ray.running.run import RunSpec
 from al_ray.runs.run_folder import RunFolder, last_round
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import storage_path

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
@@ -262,7 +263,7 @@ def _search_again(
     """Return the candidates of all texts: known ones that still hold, and those of texts that are searched again."""
     space = matching.split.space
     labelled = space.pairs(matching.decisions.certain), space.pairs(matching.decisions.no)
-    best = matching.rule in ("best", "mutual")
+    best = ASSIGNMENTS[matching.rule].of_best
     requery = plan_requery(state, (len(known.left), len(known.right)), grown, *labelled, best)
     found = list[ScoredPairs]()
     parts = rectangles(grown.task, requery)

@@ -15,7 +15,7 @@ from al_ray.apps.papers.augmentation.word_replacement import Masked
 from al_ray.cli._augment.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of, is_cnn
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
@@ -53,7 +53,7 @@ def check_models(config: AugmentConfig) -> None:
     if config.words != AugmentConfig.words and not is_cnn(config.encoder):
         raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
     teacher = config.teaching.run(1).encoding
-    if is_cnn(config.teacher):
+    if not family_of(config.teacher).transformer:
         raise BadOption(f"--teacher {config.teacher} is not a transformer, as a cross-encoder must be; give another")
     layers = layer_count(replace(teacher, encoder_layers=None))
     if config.teacher != RANDOM_BERT and layers is not None and (config.teacher_layers or 0) > layers:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.labels import export_labels, import_labels, refuse_open, writing
 from al_ray.api.run_reading import load_run

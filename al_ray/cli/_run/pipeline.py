@@ -19,12 +19,12 @@ from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._shared.round_table import round_table
 from al_ray.cluster import run as cluster_run
-from al_ray.cluster.run import Peaks, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption
 from al_ray.matcher.wording import name_in_words
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
+from al_ray.running.run import Peaks, RunSpec
 from al_ray.runs.auto_recipe import say_of_fields, with_recipe_chosen
 from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.dev_labels import format_estimate

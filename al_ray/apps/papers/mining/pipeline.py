@@ -11,7 +11,7 @@ from al_ray.apps.papers.mining.miners import Random, deduplicate
 from al_ray.apps.papers.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives
 from al_ray.apps.papers.mining.options import MiningConfig
 from al_ray.apps.papers.mining.task_pool import MiningTask, mining_task, write_negatives
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
@@ -57,9 +57,10 @@ def open_job(config: MiningConfig) -> MiningJob:
 
     BadOption or WrongFolder for folders of another task or another kind.
     """
-    if is_cnn(config.encoder):
+    if not family_of(config.encoder).pretrained:
         raise BadOption(
-            "--encoder cnn is not pre-trained and cannot find neighbours; give another --encoder, such as that of --run"
+            f"--encoder {config.encoder} is not pre-trained and cannot find neighbours; give another --encoder, such "
+            "as that of --run"
         )
     task = read_task(storage_path(config.task))
     if config.out is not None:

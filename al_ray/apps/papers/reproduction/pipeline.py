@@ -16,7 +16,6 @@ from al_ray.apps.papers.reproduction.targets import REFERENCE, Part, extended_ax
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.apps.reporting.run_records import Run, last_evaluation
 from al_ray.cluster.measurement import evaluate_labelled_pairs, evaluate_rounds
-from al_ray.cluster.run import RunSpec
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import as_dict
@@ -24,6 +23,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.evaluation import compare
+from al_ray.running.run import RunSpec
 from al_ray.runs.existing_labels import read_existing_labels
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.files import read_json

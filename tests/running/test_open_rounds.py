@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from al_ray.cluster.run import close_command, finish_earlier_dev
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import LabelsAwaited
@@ -19,6 +18,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest
+from al_ray.running.open_rounds import close_command, finish_earlier_dev
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.run_folder import RunFolder
 from tests.apps.annotating.waiting_runs import page_of
