@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from al_ray.api.run_reading import Run
 from al_ray.api.runs import CLUSTER
+from al_ray.apps.drift.measure import drift_lines
+from al_ray.apps.drift.report import report_drift
 from al_ray.apps.matching import pipeline
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions
@@ -89,7 +91,7 @@ def match(
     folder = storage_path(str(out))
     refuse_lost(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
-    return _written(folder, pipeline.match_texts(options, opened, folder, cluster, on_progress))
+    return _written(folder, pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift))
 
 
 def match_into(
@@ -122,4 +124,4 @@ def match_into(
 
 
 def _written(folder: StoragePath, result: pipeline.MatchResult) -> MatchFolder:
-    return MatchFolder(folder, result.record, tuple(result.summary))
+    return MatchFolder(folder, result.record, (*result.summary, *drift_lines(result.record)))

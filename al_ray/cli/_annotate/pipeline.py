@@ -11,9 +11,9 @@ from al_ray.apps.annotating.options import remember
 from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
+from al_ray.apps.drift.folder import use_of_suggestions
+from al_ray.apps.drift.sheet import SuggestedSheets
 from al_ray.apps.http.signals import received
-from al_ray.apps.matching.drift.folder import use_of_suggestions
-from al_ray.apps.matching.drift.sheet import SuggestedSheets
 from al_ray.apps.matching.folder import RECORD
 from al_ray.cli._annotate.options import Options
 from al_ray.cli._labels.pipeline import run_line

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from al_ray.apps.augmentation.folder import AugmentFolder
-from al_ray.apps.augmentation.gold import gold_of_task
-from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line
-from al_ray.apps.augmentation.pipeline import AugmentationJob, augmented
-from al_ray.apps.augmentation.samplers import most_silver
-from al_ray.apps.augmentation.stsb import read_stsb
-from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
-from al_ray.apps.augmentation.word_replacement import Masked
+from al_ray.apps.papers.augmentation.folder import AugmentFolder
+from al_ray.apps.papers.augmentation.gold import gold_of_task
+from al_ray.apps.papers.augmentation.options import AugmentConfig, Gold, Line
+from al_ray.apps.papers.augmentation.pipeline import AugmentationJob, augmented
+from al_ray.apps.papers.augmentation.samplers import most_silver
+from al_ray.apps.papers.augmentation.stsb import read_stsb
+from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
+from al_ray.apps.papers.augmentation.word_replacement import Masked
 from al_ray.cli._augment.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session

@@ -1,7 +1,7 @@
 """Match texts; print what was found and where it is."""
 
 from al_ray.api.matching import match, match_into
-from al_ray.apps.matching.drift.suggestions import suggestion_lines
+from al_ray.apps.drift.suggestions import suggestion_lines
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.matching.summary import audit_command
 from al_ray.apps.matching.texts import is_task

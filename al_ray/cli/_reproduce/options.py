@@ -8,7 +8,7 @@ import tyro
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.spec import GridConfig
-from al_ray.apps.reproduction.targets import Target
+from al_ray.apps.papers.reproduction.targets import Target
 from al_ray.cli._grid.options import Words
 from al_ray.cli._shared.entry import PathOrUri
 from al_ray.core.config.bounds import Between
