@@ -17,6 +17,7 @@ from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.serialization import part
+from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
 from al_ray.core.errors import BadOption
 from al_ray.runs.run_state import bound_config
 from al_ray.storage.uri import storage_path
@@ -40,9 +41,7 @@ class Options(RunConfig, RecipeOptions):
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER, RARE] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""
-    mlflow: Annotated[str | None, Group("tracking")] = None
-    """URI of an MLflow tracking server, such as http://127.0.0.1:5000, that gets the options, the metrics of each round
-    and the last model. A resumed run continues its MLflow run."""
+    tracking: tyro.conf.OmitArgPrefixes[TrackerOptions] = NO_TRACKERS
     constants: Annotated[Path | None, Group("tracking")] = None
     """File of speeds (made by: python -m jobs.plan --measure --constants FILE) by which the run is planned: at its end
     it prints planned and used seconds and memory. Default: built-in speeds."""

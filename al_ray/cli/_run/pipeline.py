@@ -57,7 +57,7 @@ def run_command(options: Options) -> None:
         compared.append(compare_with_plan(folder, peaks, options.cluster, constants))
 
     oracle_options = replace(options.oracle_options, llm=options.llm)
-    work = RunSpec(config, options.cluster, oracle_options, options.stop, options.mlflow, on_end)
+    work = RunSpec(config, options.cluster, oracle_options, options.stop, options.tracking, on_end)
     if oracle_kind(config.oracle).serves_page:
         folder = run_with_page(work, options.page, options.out)
     else:
