@@ -6,9 +6,9 @@ the same command to resume; --dry-run prints what there is to do. Every option: 
 
 import sys
 
-from al_ray.cli._train.options import Options, parse_arguments
+from al_ray.cli._train.options import TrainCommand, parse_arguments
 
-OPTIONS = Options
+OPTIONS = TrainCommand
 
 
 def main() -> None:

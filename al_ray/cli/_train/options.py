@@ -1,4 +1,4 @@
-"""Options of the command train."""
+"""TrainCommand of the command train."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 import tyro
 
 from al_ray.apps.cross_encoder.options import TrainConfig
-from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
+from al_ray.cli._shared.entry import parse_options, value_of
+from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.cluster import ClusterConfig
@@ -17,7 +18,7 @@ from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TrainConfig, TableOptions):
+class TrainCommand(TrainConfig, TableOptions):
     """Train a model on existing labels; rerun the same command to resume."""
 
     # There is one round, whose pairs are given.
@@ -46,7 +47,7 @@ class Options(TrainConfig, TableOptions):
         return part(self, TrainConfig)
 
 
-def parse_arguments(arguments: list[str]) -> Options:
+def parse_arguments(arguments: list[str]) -> TrainCommand:
     """Parse a command line; --recipe gives the defaults of the options of training."""
     default = recipe_defaults(arguments, ("training",))
     description = "Train a model on existing labels, and evaluate it over all pairs."
@@ -55,5 +56,5 @@ def parse_arguments(arguments: list[str]) -> Options:
         raise BadOption("--recipe tuned is for --model cosine; give that, or leave --recipe out")
     if value_of("--recipe", arguments) == "records":
         raise BadOption("--recipe records trains no encoder; give it to jobs.run, or leave it out")
-    options: Options = parse_options(Options, "train", description, arguments, default)
+    options: TrainCommand = parse_options(TrainCommand, "train", description, arguments, default)
     return options

@@ -7,10 +7,10 @@ from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation
-from al_ray.cli._run.pipeline import print_results, run
+from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
-from al_ray.cli._shared.round_table import round_table
-from al_ray.cli._train.options import Options
+from al_ray.cli._train.options import TrainCommand
+from al_ray.cli.run import run
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import Labelled
@@ -25,7 +25,7 @@ from al_ray.runs.run_folder import bound_config, opened
 from al_ray.storage.uri import storage_path
 
 
-def run_command(options: Options) -> None:
+def run_command(options: TrainCommand) -> None:
     """Train, evaluate, print and write, continuing from the folder."""
     check_options(options)
     path = storage_path(options.task)
@@ -51,7 +51,7 @@ def run_command(options: Options) -> None:
         print(f"results: {options.out}")
 
 
-def check_options(options: Options) -> None:
+def check_options(options: TrainCommand) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
     if options.model == "cosine" and (options.rerank is not None or options.like is not None):
         raise BadOption("--rerank and --like are for --model concat; leave them out with cosine")
@@ -62,7 +62,7 @@ def check_options(options: Options) -> None:
         raise WrongFolder(f"{options.out} holds a cross-encoder; give --model cosine another --out")
 
 
-def _refuse_unused(options: Options) -> None:
+def _refuse_unused(options: TrainCommand) -> None:
     """Raise BadOption for an option other than its default that the kind of model does not use."""
     if options.model == "cosine":
         if (options.concat_batch, options.slice_pairs) != (TrainConfig.concat_batch, TrainConfig.slice_pairs):
@@ -75,7 +75,7 @@ def _refuse_unused(options: Options) -> None:
             raise BadOption(f"--training.{name.replace('_', '-')} is for --model cosine; leave it out")
 
 
-def plan(options: Options, task: Task, labelled: Labelled) -> Iterator[str]:
+def plan(options: TrainCommand, task: Task, labelled: Labelled) -> Iterator[str]:
     """Yield lines about what there is to do."""
     steps = options.steps(len(labelled))
     yield f"labels: {len(labelled):,} pairs, {labelled.positives:,} of them matches"
@@ -90,7 +90,7 @@ def plan(options: Options, task: Task, labelled: Labelled) -> Iterator[str]:
             yield f"{name}: at most {most:,} of {split.space.total:,} pairs to score{rerank}"
 
 
-def train_cross_encoder(options: Options, task: Task, labelled: Labelled, retriever: Retriever | None) -> None:
+def train_cross_encoder(options: TrainCommand, task: Task, labelled: Labelled, retriever: Retriever | None) -> None:
     """Train a cross-encoder, and print the evaluation of each split as soon as it is done."""
     progress = Progress()
     for evaluation, stages in train_and_evaluate(
@@ -106,10 +106,9 @@ def train_cross_encoder(options: Options, task: Task, labelled: Labelled, retrie
                 print_difference(stages.difference, "both stages", str(first.folder.path))
 
 
-def train_bi_encoder(options: Options, task: Task, labelled: Labelled) -> None:
+def train_bi_encoder(options: TrainCommand, task: Task, labelled: Labelled) -> None:
     """Train a bi-encoder: a run of one round, whose seed set is the labelled pairs."""
     with opened(options.out, task) as folder:
         write_first_round(folder, labelled)
-    folder = run(options.config.run(len(labelled)), options.cluster, options.out)
-    print(round_table(folder.metrics()))
-    print_results(folder)
+    for line in run(options.config.run(len(labelled)), options.cluster, options.out).in_words():
+        print(as_called(line))
