@@ -12,7 +12,7 @@ import numpy as np
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.labelling.resume import step_after_import
 from al_ray.api.run_reading import Run
-from al_ray.apps.matching.drift.folder import read_suggested_labels
+from al_ray.apps.drift.folder import read_suggested_labels
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadFile, BadOption, WrongFolder

@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from al_ray.api.run_reading import Run
 from al_ray.api.runs import CLUSTER
+from al_ray.apps.drift.measure import drift_lines
+from al_ray.apps.drift.report import report_drift
+from al_ray.apps.drift.suggestions import suggestion_lines
 from al_ray.apps.matching import pipeline
-from al_ray.apps.matching.drift.suggestions import suggestion_lines
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.matching.summary import audit_command
@@ -93,7 +95,7 @@ def match(
     folder = storage_path(str(out))
     refuse_lost(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
-    result = pipeline.match_texts(options, opened, folder, cluster, on_progress)
+    result = pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift)
     # Without the texts of a task folder there is nothing to show to people.
     return _written(folder, result, options.texts or not is_task(options))
 
@@ -131,4 +133,5 @@ def _written(folder: StoragePath, result: pipeline.MatchResult, has_texts: bool)
     audit = audit_command(result.record, folder) if has_texts else None
     steps = [*suggestion_lines(result.record, folder)]
     steps += [f"are they right? label some: {audit}"] if audit is not None else []
-    return MatchFolder(folder, result.record, tuple(result.summary), tuple(steps))
+    summary = (*result.summary, *drift_lines(result.record))
+    return MatchFolder(folder, result.record, summary, tuple(steps))

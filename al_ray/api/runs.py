@@ -13,12 +13,12 @@ from al_ray.apps.annotating.options import PageOptions
 from al_ray.apps.planning.hardware import CPU, CUDA, read_constants
 from al_ray.apps.planning.planned_and_used import compare_with_plan
 from al_ray.cluster import run as cluster_run
-from al_ray.cluster.run import OnEnd, OnRound, Peaks, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.config.recipes import RecipeChoice
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.running.run import OnEnd, OnRound, Peaks, RunSpec
 from al_ray.runs.auto_recipe import say_of_fields, with_recipe_chosen
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.uri import StoragePath, storage_path

@@ -69,7 +69,7 @@ EXCEPTIONS = {
     # The options of a command of run, whose name begins it.
     "al_ray.core.config.oracle.ORACLES",
     # The options of labels import, which the line names before them.
-    "al_ray.apps.matching.drift.folder.use_of_suggestions",
+    "al_ray.apps.drift.folder.use_of_suggestions",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
 }

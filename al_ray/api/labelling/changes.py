@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.api.labelling.resume import hint, resume_command
 from al_ray.api.labels import TABLE, refuse_open, writing
 from al_ray.core.config.oracle import OracleConfig, oracle_kind

@@ -13,9 +13,9 @@ from al_ray.apps.annotating.options import PageOptions, remember
 from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
+from al_ray.apps.drift.folder import use_of_suggestions
+from al_ray.apps.drift.sheet import SuggestedSheets
 from al_ray.apps.http.signals import received
-from al_ray.apps.matching.drift.folder import use_of_suggestions
-from al_ray.apps.matching.drift.sheet import SuggestedSheets
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse, WrongFolder

@@ -13,9 +13,9 @@ from al_ray.apps.annotating.options import PageOptions, remember
 from al_ray.apps.annotating.server import announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets
 from al_ray.apps.matching.model import match_command
-from al_ray.cluster.run import OnRound
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
+from al_ray.running.run import OnRound
 from al_ray.runs.advice import advice
 from al_ray.runs.round_table import comparison, round_table
 from al_ray.runs.run_folder import RunFolder, complete_rounds

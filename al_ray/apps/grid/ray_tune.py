@@ -22,11 +22,12 @@ from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.progress import logged_progress, poll_progress, reporter
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
 from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
-from al_ray.cluster.run import RunSpec, run
+from al_ray.cluster.run import run
 from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.cluster.working_folder import work_in, working_folder
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.running.run import RunSpec
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.place import refuse_lost
 from al_ray.runs.run_folder import complete_rounds, last_round

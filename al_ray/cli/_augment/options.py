@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import tyro
 
-from al_ray.apps.augmentation.options import AugmentConfig
+from al_ray.apps.papers.augmentation.options import AugmentConfig
 from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import part

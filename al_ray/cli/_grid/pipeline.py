@@ -14,9 +14,9 @@ from al_ray.apps.grid.summary import table, unfinished
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cli._grid.options import GridCommand
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.run import RunSpec
 from al_ray.core.config.serialization import part
 from al_ray.core.text_table import format_columns
+from al_ray.running.run import RunSpec
 from al_ray.runs.run_folder import last_round
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from al_ray.apps.mining.options import MiningConfig
+from al_ray.apps.papers.mining.options import MiningConfig
 from al_ray.cli._shared.option_types import PathOrUri
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from al_ray.apps.mining.pipeline import Truths, mine_all, open_job
+from al_ray.apps.papers.mining.pipeline import Truths, mine_all, open_job
 from al_ray.cli._mine.options import MineCommand
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.text_table import format_columns

@@ -8,7 +8,7 @@ import tyro
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.spec import GridConfig
-from al_ray.apps.reproduction.targets import Target
+from al_ray.apps.papers.reproduction.targets import Target
 from al_ray.cli._shared.option_types import PathOrUri, Words
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.cluster import ClusterConfig

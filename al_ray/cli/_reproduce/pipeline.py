@@ -1,5 +1,9 @@
 """Run what a table or figure of the paper lacks, print it and write it."""
 
+from al_ray.apps.papers.reproduction import pipeline
+from al_ray.apps.papers.reproduction.pipeline import SPLIT, ReproductionJob
+from al_ray.apps.papers.reproduction.tables import ModelResult, other_models, paired_differences, stated_models
+from al_ray.apps.papers.reproduction.targets import TARGETS, Part, parts
 from al_ray.apps.reporting.markdown import page
 from al_ray.apps.reporting.plots import paper_figures as curves
 from al_ray.apps.reporting.plots.learning_curves import Picture
@@ -8,10 +12,6 @@ from al_ray.apps.reporting.tables.by_round import batches, by_labels
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.results import positives, results, stratified
 from al_ray.apps.reporting.tables.table import Table
-from al_ray.apps.reproduction import pipeline
-from al_ray.apps.reproduction.pipeline import SPLIT, ReproductionJob
-from al_ray.apps.reproduction.tables import ModelResult, other_models, paired_differences, stated_models
-from al_ray.apps.reproduction.targets import TARGETS, Part, parts
 from al_ray.cli._grid.pipeline import run_and_print, runs_table
 from al_ray.cli._reproduce.options import ReproduceCommand
 from al_ray.cli._shared.progress import Progress

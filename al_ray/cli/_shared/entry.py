@@ -37,6 +37,8 @@ from al_ray.storage.uri import local_path
 
 COMMANDS = Path(__file__).parents[1]
 """The folder of the commands: each is a module NAME.py with a function `main` and OPTIONS, the type that it parses."""
+PAPERS = ("augment", "mine", "paraphrase", "reproduce")
+"""Commands of further papers, which have a page of their own, `al-ray papers`."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
     *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
@@ -83,6 +85,9 @@ def al_ray() -> None:
     if name in FLAGS:
         _piped(lambda: print(overview(program)))
         return
+    if name == "papers" and not set(rest) - set(FLAGS):
+        _piped(lambda: print(overview(program, papers=True)))
+        return
     if name == "--print-completion":
         job(lambda: print(completion_script("".join(rest[:1]), sentences())))
         return
@@ -92,12 +97,15 @@ def al_ray() -> None:
     run_process(import_module(f"al_ray.cli.{name}").main)
 
 
-def overview(program: str) -> str:
-    """Return the list of commands with a sentence each."""
-    commands = sentences()
+def overview(program: str, papers: bool = False) -> str:
+    """Return the list of commands with a sentence each: of those of further papers, or of all others."""
+    commands = {name: sentence for name, sentence in sentences().items() if (name in PAPERS) == papers}
+    if not papers:
+        commands["papers"] = f"Further papers: {', '.join(PAPERS)}"
     width = max(map(len, commands))
     rows = "\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in commands.items())
-    usage = f"usage: {program} COMMAND [OPTIONS]\n\nActive learning for entity matching on Ray. Commands:"
+    title = "Further papers" if papers else "Active learning for entity matching on Ray"
+    usage = f"usage: {program} COMMAND [OPTIONS]\n\n{title}. Commands:"
     return f"{usage}\n\n{rows}\n\nOptions of a command: {program} COMMAND --help"
 
 
