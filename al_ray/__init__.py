@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from al_ray.api.runs import RunJob, run, run_job
     from al_ray.api.serving import serve
     from al_ray.api.tasks import load_task, prepare
-    from al_ray.api.training import train_bi_encoder, train_cross_encoder
+    from al_ray.api.training import plan_training, train_bi_encoder, train_cross_encoder
     from al_ray.apps.annotating.options import PageOptions
     from al_ray.apps.audit.options import AuditConfig
     from al_ray.apps.cross_encoder.options import TrainConfig
@@ -100,6 +100,7 @@ __all__ = (
     "GridConfig",
     "run_grid",
     "TrainConfig",
+    "plan_training",
     "train_bi_encoder",
     "train_cross_encoder",
     # Evaluation, reports and models.
@@ -134,6 +135,7 @@ __all__ = (
 
 # A public name -> the module that defines it.
 _MODULES = {
+    "plan_training": "al_ray.api.training",
     "sample_matches": "al_ray.api.match_audits",
     "StopConfig": "al_ray.active_learning.stopping",
     "format_round": "al_ray.runs.round_table",

@@ -32,6 +32,7 @@ def test_all_names_exactly_these():
         *("prepare_evaluation",),
         *("RunJob", "run_job", "format_round", "StopConfig"),
         *("sample_matches",),
+        *("plan_training",),
         *("AlRayError", "LabelsAwaited"),
     }
 

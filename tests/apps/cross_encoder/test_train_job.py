@@ -20,8 +20,8 @@ from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.pipeline import evaluate_cross_encoder
-from al_ray.cli._train.options import TrainCommand
-from al_ray.cli._train.pipeline import run_command as train
+from al_ray.cli.train import TrainCommand
+from al_ray.cli.train import run_command as train
 from al_ray.cluster.workers import workers_in_this_process
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
