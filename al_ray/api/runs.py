@@ -16,6 +16,7 @@ from al_ray.cluster import run as cluster_run
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.config.recipes import RecipeChoice
+from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.running.run import OnEnd, OnRound, Peaks, RunSpec
@@ -79,8 +80,8 @@ class RunJob:
     """A run, and what accompanies it without a change of its results, which `run_job` carries out.
 
     recipe: "auto" takes the options of training, scoring and matcher from the recipe for the kind of task
-    (docs/recipes.md); None and the others leave the config as it is. mlflow: URI of an MLflow tracking server, that
-    gets the options, the metrics of each round and the last model. page: of the oracle "page". planned: compare the
+    (docs/recipes.md); None and the others leave the config as it is. tracking: programs that get the
+    options, the metrics of each round and the last model. page: of the oracle "page". planned: compare the
     seconds and the memory of the run with its plan, by the speeds in the file `constants`.
     """
 
@@ -89,7 +90,7 @@ class RunJob:
     oracle_options: OracleConfig = ORACLE
     stop: StopConfig = NEVER
     recipe: RecipeChoice | None = None
-    mlflow: str | None = None
+    tracking: TrackerOptions = NO_TRACKERS
     page: PageOptions | None = None
     planned: bool = False
     constants: Path | None = None
@@ -128,7 +129,7 @@ def run_job(
     if job.page is not None and oracle_kind(config.oracle).serves_page:
         shown = _page(config, job.page, path, on_page, called)
         page, on_progress, on_round = shown.serve, shown.after_progress(on_progress), shown.after_round(on_round)
-    spec = RunSpec(config, job.cluster, job.oracle_options, job.stop, job.mlflow, on_end, page)
+    spec = RunSpec(config, job.cluster, job.oracle_options, job.stop, job.tracking, on_end, page)
     folder = cluster_run.run(spec, path, on_progress, on_round)
     run = Run(path, bound_config(path), folder.end_reason, "\n".join(compared))
     # The slot of the cached property: the task is not read a second time. A folder of its own, because the path of that

@@ -22,6 +22,7 @@ from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.serialization import part
+from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
 from al_ray.core.errors import BadOption
 
 PACE = 20
@@ -47,9 +48,7 @@ class RunCommand(al_ray.RunConfig, RecipeOptions):
     stop: al_ray.StopConfig = NEVER
     match: Annotated[PathOrUri | None, Group("experiments"), RARE] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""
-    mlflow: Annotated[str | None, Group("tracking")] = None
-    """URI of an MLflow tracking server, such as http://127.0.0.1:5000, that gets the options, the metrics of each round
-    and the last model. A resumed run continues its MLflow run."""
+    tracking: tyro.conf.OmitArgPrefixes[TrackerOptions] = NO_TRACKERS
     constants: Annotated[Path | None, Group("tracking")] = None
     """File of speeds (made by: python -m jobs.plan --measure --constants FILE) by which the run is planned: at its end
     it prints planned and used seconds and memory. Default: built-in speeds."""
@@ -92,7 +91,7 @@ def main() -> None:
         config = replace(config, matched=al_ray.load_run(options.match).outcomes())
     job = al_ray.RunJob(
         config, options.cluster, replace(options.oracle_options, llm=options.llm), options.stop, options.recipe,
-        options.mlflow, options.page, True, options.constants,
+        options.tracking, options.page, True, options.constants,
     )  # fmt: skip
     for line in run_watched(job, options.out).in_words():
         print(as_called(line))

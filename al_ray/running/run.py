@@ -15,6 +15,7 @@ from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit
 from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
 from al_ray.core.errors import BadOption, BuyingStopped, CostReached, MissingSplit
 from al_ray.core.labels import Answers, Batch, State
 from al_ray.core.pairs import Rows
@@ -28,7 +29,7 @@ from al_ray.runs.auto_matcher import without_auto
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import RunFolder, opened
-from al_ray.runs.trackers.mlflow import tracking
+from al_ray.runs.trackers.registry import tracking
 from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]
@@ -43,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server.
+    """All options of a run: config, Ray resources, oracle, stopping, and trackers.
 
     page: serves the page on which people label while its context is open (--oracle page): while the folder is locked.
     """
@@ -52,7 +53,7 @@ class RunSpec:
     cluster: ClusterConfig
     oracle_options: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
-    mlflow: str | None = None
+    trackers: TrackerOptions = NO_TRACKERS
     on_end: OnEnd | None = None
     page: PageContext | None = None
 
@@ -90,7 +91,7 @@ def run_on(
 
     `RunFolder.end_reason` tells why a run stopped early. patience: seconds to wait for the lock of the folder.
     """
-    track = tracking(work.mlflow)
+    track = tracking(work.trackers, lambda folder, _: folder.path / "events")
     config, task = _read(work, out)
     workers.refuse_unfit(config, task)
     with opened(out, task, patience) as journal:
@@ -108,7 +109,7 @@ def run_on(
             """Report the round that is complete now; return the metrics of all."""
             lines = journal.metrics()
             on_round(lines[-1])
-            track(journal)
+            track(journal, "")
             return lines
 
         early, peaks = None, Peaks()
@@ -120,7 +121,7 @@ def run_on(
             except BuyingStopped as reason:
                 early = str(reason)
             journal.end(early or end_reason(config, stop, journal.complete_rounds()))
-        track(journal)
+        track(journal, "")
         if work.on_end:
             work.on_end(journal, peaks)
     return journal
