@@ -128,7 +128,8 @@ def _row(one: Field[Any], hint: Any, sentence: str, initial: Any, unused: Sequen
         inner = inner | None
     if set(get_args(inner)) - {type(None)} == {Path, Uri} and not any(isinstance(it, SPEC) for it in extras):
         # A path of an options class of the API, which knows no command line.
-        inner = PathOrUri | None if type(None) in get_args(inner) else PathOrUri
+        path: Any = PathOrUri
+        inner = path | None if type(None) in get_args(inner) else path
     bounds = [extra for extra in extras if isinstance(extra, Between)]
     hint = _hint(initial, bounds)
     text = tyro.conf.arg(help=sentence, help_behavior_hint=hint)
