@@ -21,16 +21,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test check lint more faults slow long fuzz soak gpu gputests docs hashes sbom clean
+.PHONY: help demo test check lint types more faults slow long fuzz soak gpu gputests docs hashes sbom clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    install, and watch active learning find rare pairs (2 to 4 minutes on 2 cores, no GPU needed)"
-	@echo "make test    install, and run what a change most probably breaks: format, lint, types, tests (FILES=4: so many files"
-	@echo "             of them at a time)"
-	@echo "make check   all that .ci/run runs: make docs test more faults"
+	@echo "make test    install, and run what a change most probably breaks: format, lint, tests (FILES=4: so many files of"
+	@echo "             them at a time)"
+	@echo "make check   all that .ci/run runs: make docs types test more faults"
 	@echo "make more    the tests that repeat others on Ray or in other processes"
-	@echo "make lint    the checks without the tests"
+	@echo "make lint    format and lint without the tests"
+	@echo "make types   pyright over the whole tree: minutes"
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes; .ci/run does not run them"
 	@echo "make long    more tests that kill processes and nodes, of minutes each; .ci/run does not run them"
@@ -48,7 +49,7 @@ help:
 demo: $(RUNS)
 	$(PY) -m jobs.demo
 
-check: docs test more faults
+check: docs types test more faults
 
 test: lint
 	$(PY) -m pytest -n $(FILES) --dist loadfile
@@ -56,6 +57,8 @@ test: lint
 lint: $(TESTS)
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
+
+types: $(TESTS)
 	$(PY) -m pyright --pythonpath $(PY)
 
 # A test with several marks runs with those of the longest.
@@ -140,4 +143,4 @@ $(SITE): pyproject.toml constraints.txt | $(PY)
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build site .cache
-	find al_ray benchmarks jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find al_ray benchmarks jobs studies tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,20 +22,19 @@ from al_ray.active_learning.loop import make_request
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.stopping import StopConfig
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed
-from al_ray.apps.augmentation.folder import digest_of as gold_digest
-from al_ray.apps.augmentation.options import AugmentConfig, Gold, Scored
-from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.ray_tune import Grid
 from al_ray.apps.grid.spec import Axes, GridConfig, cells
-from al_ray.apps.mining.miners import Pool, Random, balance_bins
-from al_ray.apps.mining.negatives import KnownMatches, NegativesConfig
-from al_ray.apps.paraphrase.batching import separate_batches
-from al_ray.apps.paraphrase.options import ParaphraseConfig
-from al_ray.apps.paraphrase.training import MetricTraining, Paraphrases
+from al_ray.apps.papers.augmentation.folder import digest_of as gold_digest
+from al_ray.apps.papers.augmentation.options import AugmentConfig, Gold, Scored
+from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
+from al_ray.apps.papers.mining.miners import Pool, Random, balance_bins
+from al_ray.apps.papers.mining.negatives import KnownMatches, NegativesConfig
+from al_ray.apps.papers.paraphrase.batching import separate_batches
+from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
+from al_ray.apps.papers.paraphrase.training import MetricTraining, Paraphrases
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.run import RunSpec
 from al_ray.cluster.token_store import parts_of, pool_folder
 from al_ray.cluster.trial import seed_provenance
 from al_ray.core.candidates import Candidates
@@ -63,6 +62,7 @@ from al_ray.metrics.bootstrap import poisson_weights
 from al_ray.metrics.intervals import average_precision_interval
 from al_ray.metrics.pair_sampling import sample_pairs
 from al_ray.metrics.strata import make_evaluation_set, split_by_cosine
+from al_ray.running.run import RunSpec
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.seed_sets import SeedSet, SeedSets
 from al_ray.search.shard import PoolShard
@@ -560,7 +560,9 @@ def purposes() -> Iterator[tuple[str, str]]:
 
     SEED is a literal, or "seed"; "*" stands for what is put into an f-string.
     """
-    for path in sorted(path for top in ("al_ray", "jobs", "benchmarks") for path in (ROOT / top).rglob("*.py")):
+    for path in sorted(
+        path for top in ("al_ray", "jobs", "benchmarks", "studies") for path in (ROOT / top).rglob("*.py")
+    ):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue

@@ -134,12 +134,12 @@ def test_no_choice_of_extras_but_both_brings_both_packages_of_the_module_faiss()
     assert not names(others) & {"faiss-cpu", "faiss-gpu"}
 
 
-# Programs for environments of other tools, which have what they import: benchmarks.other_tools calls them there.
+# Programs for environments of other tools, which have what they import: studies.other_tools calls them there.
 ELSEWHERE = {
-    ROOT / "benchmarks" / "other_tools" / f"{tool}_{of}.py"
+    ROOT / "studies" / "other_tools" / f"{tool}_{of}.py"
     for tool in ("dedupe", "splink")
     for of in ("matches", "records")
-} | {ROOT / "benchmarks" / "other_tools" / "goldenmatch_records.py"}
+} | {ROOT / "studies" / "other_tools" / "goldenmatch_records.py"}
 
 
 def imported(*folders: str) -> dict[str, str]:
@@ -153,7 +153,7 @@ def imported(*folders: str) -> dict[str, str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules = [node.module]
             found |= {module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules}
-    ours = {"al_ray", "benchmarks", "jobs", "tests"}
+    ours = {"al_ray", "benchmarks", "jobs", "studies", "tests"}
     return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | ours}
 
 
@@ -161,7 +161,7 @@ def imported(*folders: str) -> dict[str, str]:
     ("folders", "extras"),
     [
         (("al_ray", "jobs"), ("cpu", "gpu", "annotate", "demo", "llm", "onnx", "serve")),
-        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "annotate", "demo", "onnx", "serve", "test")),
+        (("al_ray", "benchmarks", "studies", "tests"), ("cpu", "gpu", "annotate", "demo", "onnx", "serve", "test")),
     ],
     ids=["to-run", "to-test"],
 )
@@ -192,7 +192,8 @@ def test_a_document_names_commands_that_exist(document: str):
     assert {"demo", "test", "docs", "faults", "slow", "gpu", "clean"} <= targets()
     assert set(re.findall(r"\bmake ([a-z]+)", commands(document))) <= targets()
     jobs = set(re.findall(r"(?:\bpython3? -m jobs\.|`jobs\.|\bal-ray )([a-z]+)", commands(document)))
-    assert {job for job in jobs if not (ROOT / "jobs" / f"{job}.py").exists()} == set()
+    # The list of the commands of further papers.
+    assert {job for job in jobs - {"papers"} if not (ROOT / "jobs" / f"{job}.py").exists()} == set()
 
 
 def test_the_readme_is_short():
@@ -239,7 +240,7 @@ def test_ci_runs_the_tests_but_those_of_a_device_and_of_minutes_each():
     assert os.access(script, os.X_OK)
     stages = re.findall(r"^stage (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
     marks = {line.partition(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
-    assert set(stages) == {"docs", "test"} | marks - {"gpu", "slow", "long"}
+    assert set(stages) == {"docs", "types", "test"} | marks - {"gpu", "slow", "long"}
     assert re.findall(r"^check: (.*)$", MAKEFILE, re.MULTILINE) == [" ".join(stages)]
 
 

@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.ports import DevSampler, Ledger, Oracle, RunServices
+from al_ray.active_learning.labelling import label_round
+from al_ray.active_learning.ports import RunServices
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed, static
 from al_ray.core.candidates import Candidates, Order
-from al_ray.core.errors import CostReached, LabelsAwaited, TrainingFailed
-from al_ray.core.labels import OPEN, Batch, Model, State
+from al_ray.core.errors import TrainingFailed
+from al_ray.core.labels import Batch, Model, State
 from al_ray.core.pairs import NO_PAIRS, Keys, Pairs, distinct, is_in
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Labels
 from al_ray.core.task import Split
 from al_ray.metrics.error_examples import Examples, main_split
 
@@ -34,10 +34,8 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         if config.choose_ahead:
             add_next_batch(config, split, services, state, number)
 
-        # 2. Ask the oracle for their labels, and for those of dev pairs that measure the model of the round before.
-        draw_dev(services, state)
-        with services.stage("label"):
-            batch, labels = buy_with_dev(number, ledger, services.oracle, services.dev)
+        # 2. Ask the oracle for their labels.
+        batch, labels = label_round(services, state, number)
         if not len(labels):
             return
         labelled = ledger.corrected(state.labelled).extended(batch.pairs, labels, number, batch.source)
@@ -113,74 +111,6 @@ def choose_batch(
     fresh = len(distinct(chosen.keys)) == len(chosen) and not is_in(chosen.keys, request.labelled).any()
     assert fresh, f"strategy {config.strategy} chose a pair twice; exclude what is chosen from its next search"
     return Batch(split.space.pairs(chosen.keys), chosen.cosines, source)
-
-
-def buy_with_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None) -> tuple[Batch, Labels]:
-    """Buy the labels of round `number`, and those of dev pairs for the model of the round before.
-
-    dev: asked only if its pairs are drawn. LabelsAwaited if people have yet to answer either; both are asked first.
-    """
-    waits, bought = list[str](), None
-    # The round comes first, because a language model is checked on its pairs before others are bought from it.
-    try:
-        bought = buy_labels(number, ledger, oracle)
-    except LabelsAwaited as wait:
-        waits.append(str(wait))
-    if dev is not None:
-        try:
-            measure(dev, number - 1)
-        except LabelsAwaited as wait:
-            waits.append(str(wait))
-    if bought is None or waits:
-        raise LabelsAwaited("\n".join(waits))
-    return bought
-
-
-def draw_dev(services: RunServices, state: State) -> None:
-    """Draw the dev pairs for the model of the last complete round, unless an interrupted run has drawn them."""
-    dev = services.dev
-    if dev is not None and state.model is not None and dev.ledger.batch(state.round) is None:
-        with services.stage("search"):
-            dev.draw(state.round, state.model)
-
-
-def measure_last(services: RunServices, state: State) -> None:
-    """Measure the model of the last round by labels of dev pairs; those of earlier rounds are asked with a batch."""
-    draw_dev(services, state)
-    if services.dev is not None and state.model is not None:
-        with services.stage("label"):
-            measure(services.dev, state.round)
-
-
-def measure(dev: DevSampler, number: int) -> None:
-    """Buy the labels of the dev pairs drawn for the model of round `number`, if any, and estimate how good it is."""
-    if dev.ledger.batch(number) is None:
-        return
-    try:
-        buy_labels(number, dev.ledger, dev.oracle)
-    except CostReached as limit:
-        raise CostReached(f"{limit} (these pairs are of dev; `RunConfig.dev_labels=0` goes on without them)") from limit
-    dev.estimate()
-
-
-def buy_labels(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:
-    """Have the oracle label those rows of a round's batch that have no label yet; return the batch and all its labels.
-
-    The batch must be in the ledger. Labels are (n,) NO, YES or UNSURE. Of a round that was closed before all its pairs
-    were labelled, only the labelled pairs are returned. Raises what Oracle.label raises.
-    """
-    batch = ledger.batch(number)
-    assert batch is not None
-    labels = ledger.labels(number)
-    missing = np.flatnonzero(labels == OPEN)
-    if not ledger.sealed(number):
-        if len(missing):
-            for piece in oracle.label(number, batch, missing):
-                ledger.add_answers(number, piece)
-        ledger.seal(number)
-        labels = ledger.labels(number) if len(missing) else labels
-    done = labels != OPEN
-    return Batch(batch.pairs[done], batch.cosines[done], batch.source), labels[done]
 
 
 def make_request(

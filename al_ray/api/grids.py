@@ -12,9 +12,9 @@ from al_ray.apps.grid.runner import run_grid as run_cells
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig
 from al_ray.apps.grid.summary import markdown
 from al_ray.apps.reporting.run_records import Run as RunRecord
-from al_ray.cluster.run import RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.running.run import RunSpec
 from al_ray.storage.uri import StoragePath, storage_path
 
 SCHEDULING = GridConfig()

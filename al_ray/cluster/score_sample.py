@@ -1,13 +1,11 @@
 """Draw pairs of a split by the score of a model, from bands of ranks (metrics/audit/score_bands.py)."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.ports import Oracle
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Candidates
@@ -18,11 +16,7 @@ from al_ray.core.scorer import Labels
 from al_ray.core.task import Split
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
-from al_ray.runs.dev_labels import SPLIT, format_estimate
-from al_ray.runs.ledger import Ledger
-from al_ray.runs.run_folder import RunFolder
-
-logger = logging.getLogger(__name__)
+from al_ray.runs.dev_labels import SPLIT, DevLabels
 
 # Ranks among which the model's boundary is looked for, if it lies below `top`.
 BOUNDARY_WITHIN = 100_000
@@ -67,30 +61,12 @@ def draw_by_score(
     return drawn.shuffled(generator(draw.seed, "audit-order", draw.number)), BandScores(first.cosines, of_known, labels)
 
 
-class ShardedDevSampler:
-    """The DevSampler of the loop, on a pool."""
-
-    def __init__(self, config: RunConfig, journal: RunFolder, oracle: Oracle, pool: ShardedPool | None) -> None:
-        """oracle: labels pairs of dev. pool: None while nothing is to be drawn."""
-        self.config, self.journal, self.labels, self.oracle = config, journal, journal.dev_labels, oracle
-        self.pool = pool
-
-    @property
-    def ledger(self) -> Ledger:
-        """The drawn pairs and their labels."""
-        return self.labels.ledger
-
-    def draw(self, number: int, model: Model) -> None:
-        """Draw config.dev_labels pairs by the score of the model of a round."""
-        assert self.pool is not None
-        labels, draw = self.labels, BandDraw(self.config.dev_labels, self.labels.top, self.config.seed, number)
-        drawn, scores = draw_by_score(self.pool, model, labels.task.split(SPLIT), labels.known(number), draw)
-        labels.add(number, drawn, scores)
-
-    def estimate(self) -> None:
-        """Write the estimates that are missing, and log them."""
-        for figures in self.labels.estimate_missing(self.journal.model, self.config.seed):
-            logger.info("%s", format_estimate(figures))
+def draw_dev_pairs(
+    pool: ShardedPool, config: RunConfig, labels: DevLabels, number: int, model: Model
+) -> tuple[DrawnPairs, BandScores]:
+    """Draw config.dev_labels pairs of dev by the score of the model of a round."""
+    draw = BandDraw(config.dev_labels, labels.top, config.seed, number)
+    return draw_by_score(pool, model, labels.task.split(SPLIT), labels.known(number), draw)
 
 
 def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Keys, draw: BandDraw) -> DrawnPairs:

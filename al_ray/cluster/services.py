@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.ports import Oracle, Retriever
+from al_ray.active_learning.ports import DevSampler, Oracle, Retriever
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.mixed_hardware import refuse_mixed
@@ -20,7 +20,7 @@ from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
 from al_ray.cluster.presumed import PresumedPairs
-from al_ray.cluster.score_sample import ShardedDevSampler
+from al_ray.cluster.score_sample import draw_dev_pairs
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
 from al_ray.cluster.trainer_actor import TrainerActor
@@ -31,6 +31,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
+from al_ray.running.dev_sampler import FolderDevSampler
 from al_ray.runs.planned import WHOLE
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
@@ -58,7 +59,7 @@ class RayRunServices:
         journal: RunFolder,
         oracle: Oracle,
         trial: Trial | None = None,
-        dev: ShardedDevSampler | None = None,
+        dev: DevSampler | None = None,
     ) -> None:
         """trial: the run's part of a grid, if it is one; trials share their seed sets."""
         self.pool, self.trainer, self.journal, self.oracle, self.dev = pool, trainer, journal, oracle, dev
@@ -256,7 +257,8 @@ def deploy_services(
         start_pool(config, places, task, journal.path, watch, trial) as pool,
     ):
         folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
-        dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
+        draw = partial(draw_dev_pairs, pool, config, journal.dev_labels)
+        dev = None if dev_oracle is None else FolderDevSampler(config, journal, dev_oracle, draw)
         with _deploy_encoder_training(config, cluster, task, folder, places) as training:
             trainer: TrainerActor | MatcherTrainer
             if config.matcher == "on":

@@ -16,7 +16,7 @@ from al_ray.cluster.places import BundleSlots
 from al_ray.cluster.workers import run_in_worker, stream_from_workers
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.encoder import EncoderConfig, is_cnn
+from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.naming import Code, call
@@ -176,7 +176,7 @@ def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
 def _write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> TextEncoder:
     """Do what `write_base` does, and return the encoder."""
     task, to = read_task(storage_path(task_folder)), storage_path(folder)
-    if is_cnn(encoder.encoder):
+    if family_of(encoder.encoder).learns_words:
         with WriteErrors(folder):
             learn_words(_trained_on(task), encoder, to)
     if task.rule is not None:

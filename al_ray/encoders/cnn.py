@@ -10,7 +10,6 @@ three ways; training may change them all. docs/paraphrase.md reports the effect.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import torch
 from safetensors import SafetensorError
@@ -23,9 +22,11 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.frozen_layers import FrozenLayers
 from al_ray.encoders.prompts import Side
-from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.tokens import Tokens, fetched_tokens
 from al_ray.encoders.transformer import digest_of, mixed
 from al_ray.encoders.vocabulary import Vocabulary
+from al_ray.storage.download import fetched
+from al_ray.storage.uri import StoragePath, storage_path
 
 DIMENSION, WINDOW, FILTERS = 300, 5, 300
 MOST_FILTERS = 100_000
@@ -86,22 +87,46 @@ class Cnn:
                 f"{option('encoder_layers', config.encoder_layers)}: encoder {config.encoder} has no layers to leave "
                 "out"
             )
-        refuse_prompts(config)
+        Cnn.refuse_prompts(config)
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
         network.settle(vocabulary)
         return Cnn(network, vocabulary, config, device)
 
     @staticmethod
-    def saved(folder: Path, config: EncoderConfig, device: str = "cpu") -> "Cnn":
-        """Load an encoder that `save` wrote; BadFile if it cannot be loaded."""
-        vocabulary = Vocabulary.read(folder)
+    def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", seed: int = 0) -> "Cnn":
+        """Make the untrained encoder with the vocabulary of a pool folder."""
+        return Cnn.base(config, Vocabulary.read(fetched_tokens(pool)), device, seed)
+
+    @staticmethod
+    def refuse_prompts(config: EncoderConfig) -> None:
+        """Raise BadOption for options of prompts, which this encoder does not have."""
+        if config.prompt_left or config.prompt_right:
+            raise BadOption(f"encoder {config.encoder} has no prompts; leave `prompt_left` and `prompt_right` out")
+
+    @staticmethod
+    def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
+        """Return the options as they are, as this encoder has no prompts."""
+        return config
+
+    @staticmethod
+    def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+        """Raise BadOption for frozen layers, which this encoder does not have."""
+        raise BadOption(
+            f"{option('training.frozen_layers', layers)}: encoder {config.encoder} has no layers; leave it out"
+        )
+
+    @staticmethod
+    def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Cnn":
+        """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
+        local = fetched(storage_path(folder))
+        vocabulary = Vocabulary.read(local)
         try:
-            weights = load_file(folder / WEIGHTS)
+            weights = load_file(local / WEIGHTS)
             network = Network(vocabulary.size, len(weights["convolution.bias"]))
             network.load_state_dict(weights)
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             reason = " ".join(str(error).split())
-            raise BadFile(f"the model in {folder} cannot be loaded ({reason}); restore the folder") from error
+            raise BadFile(f"the model in {local} cannot be loaded ({reason}); restore the folder") from error
         return Cnn(network, vocabulary, config, device)
 
     @property
@@ -130,7 +155,7 @@ class Cnn:
     def freeze(self, layers: FrozenLayers) -> int:
         """Raise BadOption for a number: this encoder has no transformer layers, of which half is none."""
         if layers != "half":
-            refuse_frozen_layers(self.config, layers)
+            self.refuse_frozen_layers(self.config, layers)
         return 0
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
@@ -157,17 +182,6 @@ class Cnn:
         weights = {name: weight.detach().cpu().contiguous() for name, weight in self.network.state_dict().items()}
         save_file(weights, folder / WEIGHTS)
         self.vocabulary.write(folder)
-
-
-def refuse_prompts(config: EncoderConfig) -> None:
-    """Raise BadOption for options of prompts, which this encoder does not have."""
-    if config.prompt_left or config.prompt_right:
-        raise BadOption(f"encoder {config.encoder} has no prompts; leave `prompt_left` and `prompt_right` out")
-
-
-def refuse_frozen_layers(config: EncoderConfig, layers: int) -> NoReturn:
-    """Raise BadOption for frozen layers, which this encoder does not have."""
-    raise BadOption(f"{option('training.frozen_layers', layers)}: encoder {config.encoder} has no layers; leave it out")
 
 
 def filters_of(name: str) -> int:

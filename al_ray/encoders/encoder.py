@@ -1,28 +1,25 @@
 """The interface of a text encoder, loading one by name, and encoding rows of texts in fixed batches."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
 
-from al_ray.core.config.encoder import EncoderConfig, is_cnn
+from al_ray.core.config.encoder import EncoderConfig, family_name, family_of
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors, round_to_halves
-from al_ray.encoders import cnn
 from al_ray.encoders.cnn import Cnn
-from al_ray.encoders.frozen_layers import FrozenLayers, too_many
-from al_ray.encoders.pretrained import layer_count
+from al_ray.encoders.frozen_layers import FrozenLayers
 from al_ray.encoders.prompts import Side
-from al_ray.encoders.tokens import Tokens, batches, fetched_tokens
+from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import WORDS, Vocabulary
-from al_ray.storage.download import fetched
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 
 BUDGET = 2**15  # Tokens that a GPU encodes at once: with fewer it waits for the host to start its kernels.
 
@@ -95,6 +92,37 @@ class TextEncoder(Protocol):
         ...
 
 
+class EncoderLoader(Protocol):
+    """Loads the encoders of a family, and validates options without loading one: the class of the encoders has these.
+
+    All raise BadOption for options that its encoders do not have.
+    """
+
+    def untrained(self, config: EncoderConfig, pool: StoragePath, device: str = ..., seed: int = ...) -> TextEncoder:
+        """Load the untrained encoder. pool: the folder of the vocabulary; seed: of random weights."""
+        ...
+
+    def saved(self, folder: str, config: EncoderConfig, device: str = ...) -> TextEncoder:
+        """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
+        ...
+
+    def refuse_prompts(self, config: EncoderConfig) -> None:
+        """Raise BadOption for options of prompts, at least one of which is given, that the encoder cannot use."""
+        ...
+
+    def with_left_prompt(self, config: EncoderConfig) -> EncoderConfig:
+        """Return options by which right texts have the prompt of left ones."""
+        ...
+
+    def refuse_frozen_layers(self, config: EncoderConfig, layers: int) -> None:
+        """Raise BadOption for more frozen layers, at least one, than the encoder has, if that is known here."""
+        ...
+
+
+LOADERS: Mapping[str, EncoderLoader] = {"cnn": Cnn, "transformer": Encoder}
+"""How the encoders of each family are loaded, by the names of FAMILIES."""
+
+
 def embed_batches(
     encoder: TextEncoder,
     tokens: Tokens,
@@ -163,22 +191,20 @@ def sorted_rows(own: Sequence[Rows]) -> Rows:
 
 
 def learn_words(texts: Sequence[str], config: EncoderConfig, pool: StoragePath, most: int = WORDS) -> None:
-    """Write the vocabulary of `cnn` into the pool folder; other encoders bring their own.
+    """Write the vocabulary of an encoder that learns its words into the pool folder; others bring their own.
 
     texts: of the train split, because only trained words get an embedding of their own. most: maximum number of words.
     """
-    if is_cnn(config.encoder):
+    if family_of(config.encoder).learns_words:
         Vocabulary.of(texts, most).write(pool)
 
 
 def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", seed: int = 0) -> TextEncoder:
     """Load the untrained encoder, from which every round starts; BadOption or BadFile if it cannot be loaded.
 
-    seed: of the random weights of `cnn`; other encoders are pre-trained.
+    seed: of random weights; most encoders are pre-trained.
     """
-    if is_cnn(config.encoder):
-        return Cnn.base(config, Vocabulary.read(fetched_tokens(pool)), device, seed)
-    return Encoder.base(config, device)
+    return LOADERS[family_name(config.encoder)].untrained(config, pool, device, seed)
 
 
 def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
@@ -187,33 +213,24 @@ def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
         raise BadOption(
             "a symmetric task has no right texts; give `RunConfig.prompt_left` without `RunConfig.prompt_right`"
         )
-    if is_cnn(config.encoder):
-        cnn.refuse_prompts(config)
-    elif config.prompts:
-        Encoder.refuse_prompts(config)
+    if config.prompts:
+        LOADERS[family_name(config.encoder)].refuse_prompts(config)
 
 
 def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
     """Return options by which right texts have the prompt of left ones, as the texts of a symmetric task have."""
-    return config if is_cnn(config.encoder) else Encoder.with_left_prompt(config)
+    return LOADERS[family_name(config.encoder)].with_left_prompt(config)
 
 
 def refuse_frozen_layers(config: EncoderConfig, layers: FrozenLayers) -> None:
     """Raise BadOption for more --training.frozen-layers than the encoder has, if its config can be read here."""
-    if not layers or layers == "half":
-        return
-    if is_cnn(config.encoder):
-        cnn.refuse_frozen_layers(config, layers)
-    most = layer_count(config)
-    if most is not None and layers > most:
-        raise too_many(layers, config.encoder, most)
+    if layers and layers != "half":
+        LOADERS[family_name(config.encoder)].refuse_frozen_layers(config, layers)
 
 
 def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncoder:
     """Load an encoder that `save` wrote, from a path or a URI."""
-    if is_cnn(config.encoder):
-        return Cnn.saved(fetched(storage_path(folder)), config, device)
-    return Encoder.saved(folder, config, device)
+    return LOADERS[family_name(config.encoder)].saved(folder, config, device)
 
 
 def load(model: Model | None, config: EncoderConfig, pool: StoragePath, device: str) -> TextEncoder:

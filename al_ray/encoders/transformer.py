@@ -24,16 +24,16 @@ from al_ray.core.labels import Model
 from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
-from al_ray.encoders.frozen_layers import FrozenLayers, freeze_layers, half_of
+from al_ray.encoders.frozen_layers import FrozenLayers, freeze_layers, half_of, too_many
 from al_ray.encoders.modules import Modules, read_file, read_modules
-from al_ray.encoders.pretrained import CURE, Loading, folder_of, load_parts, load_transformer
+from al_ray.encoders.pretrained import CURE, Loading, folder_of, layer_count, load_parts, load_transformer
 from al_ray.encoders.products import use_float32_attention, use_onednn
 from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
 from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens
 from al_ray.storage.download import fetched
 from al_ray.storage.files import write_json
-from al_ray.storage.uri import storage_path
+from al_ray.storage.uri import StoragePath, storage_path
 
 BLOCK = 4096  # Texts in one call of a tokenizer.
 
@@ -107,6 +107,18 @@ class Encoder:
         if name is None:
             name = (_stored_prompts(config.encoder) or StoredPrompts()).name_of_left()
         return replace(config, prompt_left=name, prompt_right=name)
+
+    @staticmethod
+    def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+        """Raise BadOption for more frozen layers than the encoder has, if its config can be read here."""
+        most = layer_count(config)
+        if most is not None and layers > most:
+            raise too_many(layers, config.encoder, most)
+
+    @staticmethod
+    def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", seed: int = 0) -> "Encoder":
+        """Load the pre-trained encoder, which depends on no pool and no seed."""
+        return Encoder.base(config, device)
 
     @staticmethod
     def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":

@@ -36,7 +36,7 @@ class GuessRule:
     guesses: int = 0
 
 
-# Made by: python -m benchmarks guess (docs/more-labels.md).
+# Made by: python -m studies guess (docs/more-labels.md).
 LABELLED_TEXTS = GuessRule(usual=0.41, most=1.11, right=38, guesses=38)
 OTHER_TEXTS = GuessRule(usual=0.11, most=0.39, right=18, guesses=25)
 

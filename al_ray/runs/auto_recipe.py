@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of
 from al_ray.core.config.recipes import RECIPES, RecipeName, TaskKind, recipe_for
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
@@ -63,7 +63,7 @@ def compares_texts(encoder: str) -> bool:
 
     BadOption if its files cannot be had here.
     """
-    if is_cnn(encoder) or encoder == RANDOM_BERT:
+    if not family_of(encoder).pretrained or encoder == RANDOM_BERT:
         return False
     try:
         return find_file(folder_of(encoder), "modules.json") is not None

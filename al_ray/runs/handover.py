@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.bootstrap import Replicates
@@ -87,8 +87,8 @@ def _measured_models(run: StoragePath, config: RunConfig, lines: Sequence[Stored
         if value > now["average_precision"] and _on_disk(run, number):
             gain = paired_gain(_evaluation(run, number, split), _evaluation(run, now["round"], split), run)
         models.append(MeasuredModel(number, value, gain))
-    # The weights of cnn are random before they are trained: it is no model without labels.
-    if is_cnn(config.encoder):
+    # Weights that are random before they are trained are no model without labels.
+    if not family_of(config.encoder).pretrained:
         return models
     if untrained is not None:
         value = precision_of(untrained, run)

@@ -18,7 +18,7 @@ round-NNN/model/                   weights and scorer.json (al_ray/training writ
                                    with a matcher matcher.safetensors, and weights, if it trained any, in encoder/
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
 page.json, page-options.json       address of the page on which people label, while it is served; its question, overlap
-mlflow.json, events/               id of the run on an MLflow server (runs/trackers); its metrics for TensorBoard
+mlflow.json, wandb.json, events/   ids of the run on MLflow and W&B (runs/trackers); its metrics for TensorBoard
 """
 
 import json
@@ -56,7 +56,6 @@ from al_ray.runs.round_models import model_content, read_model_of, weight_folder
 from al_ray.runs.run_state import ENDED, bound_config, last_round
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
-from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.runs.untrained_figures import beside_untrained, read_untrained
 from al_ray.runs.versions import began_elsewhere
 from al_ray.storage.files import read_json, remove_unfinished, write_json, write_root, write_text
@@ -208,7 +207,6 @@ class RunFolder:
             write_examples(self.round(state.round), examples, self.task)
         write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in [*lines, figures]))
-        add_events(self.path / "events", figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
 

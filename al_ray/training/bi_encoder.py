@@ -8,7 +8,6 @@ from math import ceil
 import numpy as np
 import torch
 
-from al_ray.core.config.losses import OF_SIDES
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, TrainingFailed
 from al_ray.core.naming import option
@@ -23,7 +22,7 @@ from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.fit import Batches, fit
 from al_ray.training.frozen_states import FrozenStates, Sides, store_states
 from al_ray.training.head import Head, Start, refitted_start
-from al_ray.training.losses import LogitLoss, SideLoss, texts_of
+from al_ray.training.losses import SIDE_LOSSES, LogitLoss, SideLoss, texts_of
 from al_ray.training.optimizer import Optimiser, Step, thin_gradients
 from al_ray.training.process_group import ALONE, Group
 
@@ -50,7 +49,7 @@ class BatchLoss(torch.nn.Module):
         assert config.frozen_layers != "half", "train knows how many are frozen"
         self.network, self.head = encoder.network, head
         self.encoder, self.labelled, self.group = encoder, labelled, group
-        of_sides = config.loss in OF_SIDES
+        of_sides = config.loss in SIDE_LOSSES
         self.texts = texts_of(tokens, *labelled) if of_sides else None
         self.loss = SideLoss(config.loss, config.losses, encoder) if of_sides else LogitLoss(config.loss, config.losses)
         left, self.tokens = store_states(encoder, tokens, labelled[0], config.frozen_layers)
@@ -139,7 +138,7 @@ def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> int:
     found = "none: the encoder has fewer than two layers, or al_ray does not find them"
     logger.info("frozen layers: %s", f"{count}, and the embeddings" if count else found)
     # A batch without a match gives such a loss no gradient of the head either.
-    if config.loss in OF_SIDES and not encoder.forward(tokens, np.arange(1)).requires_grad:
+    if config.loss in SIDE_LOSSES and not encoder.forward(tokens, np.arange(1)).requires_grad:
         raise BadOption(
             f"{option('training.frozen_layers', config.frozen_layers)} freezes all of {encoder.config.encoder}, and "
             f"{option('training.loss', config.loss)} trains vectors; freeze fewer layers"

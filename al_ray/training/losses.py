@@ -1,7 +1,7 @@
 """Losses for labelled pairs, by name (--training.loss); docs/losses.md says when to use which.
 
-bce, focal, ghm and ohem take the head's logits z and labels y, with p = sigmoid(z). in-batch, in-batch-softmax and
-momentum take the cosines of the left texts q_i of a batch with right texts d_j, of the same batch and others. Anchors
+LOGIT_LOSSES and SIDE_LOSSES have them by name. The former take the head's logits z and labels y, with p = sigmoid(z).
+The latter take the cosines of the left texts q_i of a batch with right texts d_j, of the same batch and others. Anchors
 are the left texts of labelled matches; the loss and the gradients of a batch without matches are 0. The right text of a
 labelled non-match is a negative of all anchors, also of its own left text if that is an anchor.
 
@@ -17,7 +17,7 @@ from math import ceil
 import numpy as np
 import torch
 
-from al_ray.core.config.losses import LossConfig, LossName
+from al_ray.core.config.losses import LOSSES, LossConfig, LossName
 from al_ray.core.graph import components
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Labels
@@ -85,8 +85,24 @@ def ghm(logits: torch.Tensor, target: torch.Tensor, where: torch.Tensor, counts:
     return (losses / (counts[where] * len(counts)).to(losses.dtype)).sum()
 
 
+def _ghm(logits: torch.Tensor, target: torch.Tensor, options: LossConfig, state: State) -> torch.Tensor:
+    """Take the counts of earlier batches from the state, and store those of this one there."""
+    where = gradient_bins(logits, target, options.ghm_bins)
+    state["bins"] = moved(state.get("bins"), where, options.ghm_bins, options.ghm_momentum)
+    return ghm(logits, target, where, state["bins"])
+
+
+LOGIT_LOSSES: Mapping[str, Callable[[torch.Tensor, torch.Tensor, LossConfig, State], torch.Tensor]] = {
+    "bce": lambda logits, target, options, state: bce(logits, target),
+    "focal": lambda logits, target, options, state: focal(logits, target, options.focal_alpha, options.focal_gamma),
+    "ghm": _ghm,
+    "ohem": lambda logits, target, options, state: ohem(logits, target, options.hardest),
+}
+"""Losses of (b,) logits and labels. A loss may replace entries of the state, which it finds again at the next batch."""
+
+
 class LogitLoss:
-    """A loss of the head's logits, by name. Its state is the moving counts of ghm."""
+    """A loss of the head's logits, by name."""
 
     def __init__(self, name: LossName, options: LossConfig) -> None:
         """Start with an empty state."""
@@ -94,20 +110,11 @@ class LogitLoss:
 
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """(b,) logits and labels -> the loss of the batch; called once per step."""
-        if self.name == "focal":
-            return focal(logits, target, self.options.focal_alpha, self.options.focal_gamma)
-        if self.name == "ohem":
-            return ohem(logits, target, self.options.hardest)
-        if self.name == "ghm":
-            where = gradient_bins(logits, target, self.options.ghm_bins)
-            counts = moved(self.state.get("bins"), where, self.options.ghm_bins, self.options.ghm_momentum)
-            self.state = {"bins": counts}
-            return ghm(logits, target, where, counts)
-        return bce(logits, target)
+        return LOGIT_LOSSES[self.name](logits, target, self.options, self.state)
 
     def state_dict(self) -> State:
         """Return the state, for a checkpoint."""
-        return self.state
+        return dict(self.state)
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Restore what `state_dict` returned."""
@@ -161,19 +168,34 @@ def softmax_contrast(
     return torch.nn.functional.cross_entropy(logits[anchors], torch.nonzero(anchors)[:, 0])
 
 
+Logits = Callable[[torch.Tensor], torch.Tensor]
+"""Of a head: cosines -> logits."""
+SIDE_LOSSES: Mapping[str, Callable[[Logits, torch.Tensor, torch.Tensor, torch.Tensor, LossConfig], torch.Tensor]] = {
+    "in-batch": lambda head, cosines, target, linked, options: in_batch(head, cosines, target, linked),
+    **dict.fromkeys(
+        ("in-batch-softmax", "momentum"),
+        lambda head, cosines, target, linked, options: softmax_contrast(cosines, target, linked, options.temperature),
+    ),
+}
+"""Losses of (b, c) cosines of left and right texts, (b,) labels and (b, c) whether the texts are linked.
+
+c is b, and with slow keys more: the columns of a batch's own right texts are the first.
+"""
+
+
 class SideLoss:
     """A loss of the vectors of both sides of a batch, by name.
 
-    momentum has a state: the key encoder, which starts as a copy of the trained one and follows it slowly, and the
-    queue of the last K keys, which starts empty. Keys are the right texts of all pairs of a batch. In the source only
-    the queue gives negatives, and it starts with noise; here the keys of the batch are negatives too, from the first
-    step.
+    One with slow keys has a state: the key encoder, which starts as a copy of the trained one and follows it slowly,
+    and the queue of the last K keys, which starts empty. Keys are the right texts of all pairs of a batch. In the
+    source only the queue gives negatives, and it starts with noise; here the keys of the batch are negatives too, from
+    the first step.
     """
 
     def __init__(self, name: LossName, options: LossConfig, encoder: TextEncoder) -> None:
         """encoder: the trained one."""
         self.name, self.options, self.encoder, self.keys = name, options, encoder, encoder
-        if name == "momentum":
+        if LOSSES[name].slow_keys:
             self.keys = deepcopy(encoder)
             self.keys.network.requires_grad_(False)
         self.queue = torch.empty(0, encoder.dimension)
@@ -189,7 +211,7 @@ class SideLoss:
 
     def __call__(
         self,
-        head: Callable[[torch.Tensor], torch.Tensor],
+        head: Logits,
         sides: tuple[torch.Tensor, torch.Tensor],
         target: torch.Tensor,
         texts: Rows,
@@ -197,14 +219,12 @@ class SideLoss:
         """Two (b, d) sides, the right one by `keys`; (b,) labels; (b, 2) numbers of `texts_of` -> the batch's loss."""
         queries, keys = sides
         left, right = torch.from_numpy(texts).to(queries.device).T
-        if self.name == "momentum":
+        if self.keys is not self.encoder:
             keys, right = torch.cat([keys, self.queue.to(keys)]), torch.cat([right, self.queued.to(right)])
             # The newest keys come first.
             self.queue, self.queued = keys[: self.options.queue].detach(), right[: self.options.queue]
         cosines, linked = cosines_of(queries, keys), left[:, None] == right
-        if self.name == "in-batch":
-            return in_batch(head, cosines, target, linked)
-        return softmax_contrast(cosines, target, linked, self.options.temperature)
+        return SIDE_LOSSES[self.name](head, cosines, target, linked, self.options)
 
     def state_dict(self) -> State:
         """Return the state, for a checkpoint."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from al_ray.core.config.encoder import EncoderConfig, is_cnn
+from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
@@ -19,9 +19,9 @@ def untrained_model(run: StoragePath, encoding: EncoderConfig, digest: str | Non
     """Return the model without labels of a run; it has no folder.
 
     digest: of the weights that the run measured, which the encoder must still have when it is loaded; None if the run
-    did not record it. BadOption for cnn, whose weights are random before they are trained.
+    did not record it. BadOption for an encoder whose weights are random before they are trained.
     """
-    if is_cnn(encoding.encoder):
+    if not family_of(encoding.encoder).pretrained:
         raise BadOption(
             f"{run} has the encoder {encoding.encoder}, whose weights are random before training, so that round 0 is "
             "no model; give another round"

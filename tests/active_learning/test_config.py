@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.augmentation.options import AugmentConfig
 from al_ray.apps.cross_encoder.options import TrainConfig
+from al_ray.apps.papers.augmentation.options import AugmentConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import BadOption

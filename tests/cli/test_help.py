@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from al_ray.cli._audit import options as audit
+from al_ray.cli import audit
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._shared import entry
 from al_ray.cli._shared.help import to_tyro
@@ -196,13 +196,18 @@ def test_bounds_are_checked_and_shown(capsys, monkeypatch):
     assert options["--threads"][0] == "encoder options"
 
 
-def test_the_list_of_commands_has_a_line_for_each(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["al-ray", "--help"])
-    entry.al_ray()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"
-    for name, sentence in entry.sentences().items():
-        assert any(line.split(maxsplit=1) == [name, sentence] for line in lines)
+def test_the_two_lists_of_commands_have_a_line_for_each(capsys, monkeypatch):
+    shown = list[list[str]]()
+    for words in (["--help"], ["papers"]):
+        monkeypatch.setattr(sys, "argv", ["al-ray", *words])
+        entry.al_ray()
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"
+        shown.append([line.split(maxsplit=1)[0] for line in lines if line.startswith("  ")])
+        for name, sentence in entry.sentences().items():
+            assert (name in shown[-1]) == any(line.split(maxsplit=1) == [name, sentence] for line in lines)
+    assert shown[1] == [*entry.PAPERS]
+    assert sorted(shown[0] + shown[1]) == sorted([*entry.sentences(), "papers"])
 
 
 def test_an_unknown_command_is_an_error(capsys, monkeypatch):

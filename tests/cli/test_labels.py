@@ -18,9 +18,8 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.cli import labels as job_of_labels
-from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._shared.entry import job
-from al_ray.cluster.run import ask_pending
+from al_ray.cli.run import parse_arguments
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
@@ -34,6 +33,7 @@ from al_ray.datasets.task_folder import read_task, sealed, write_task
 from al_ray.oracles.llm.oracle import labels_of_others
 from al_ray.oracles.people import labellers_of
 from al_ray.oracles.registry import OracleRequest
+from al_ray.running.open_rounds import ask_pending
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import opened

@@ -71,7 +71,7 @@ EXCEPTIONS = {
     # The options of a command of run, whose name begins it.
     "al_ray.core.config.oracle.ORACLES",
     # The options of labels import, which the line names before them.
-    "al_ray.apps.matching.drift.folder.use_of_suggestions",
+    "al_ray.apps.drift.folder.use_of_suggestions",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
     # The words after `jobs.`.
@@ -103,7 +103,9 @@ class Module:
         self.name, self.parts, self.imported = name, dict[str, Part](), dict[str, str]()
         tree = ast.parse(text)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.Import):
+                self.imported |= {alias.name: alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
                 self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
@@ -219,6 +221,8 @@ def named(modules: dict[str, Module], module: Module, part: Part) -> Iterator[De
     for first, second in part.chains:
         if module.imported.get(first) in modules:
             yield module.imported[first], second
+            # A name of `import al_ray` is defined where that imports it from.
+            yield tuple(modules[module.imported[first]].imported.get(second, "").rpartition(".")[::2])  # type: ignore[misc]
 
 
 def methods(module: Module, kind: str, attributes: set[str]) -> list[str]:
@@ -297,9 +301,9 @@ def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options
 
 IN_PYTHON = (
     *("core", "metrics", "storage", "datasets", "encoders", "active_learning"),
-    *("runs", "training", "search", "matcher", "oracles", "cluster", "api"),
+    *("runs", "training", "search", "matcher", "oracles", "running", "cluster"),
 )
-"""Folders whose texts name options and functions in Python, and not yet al_ray/apps."""
+"""Folders whose texts name options and functions in Python, and not yet al_ray/api and al_ray/apps."""
 IN_FLAGS = {
     # Of --help, and words of a command that the command line writes.
     "al_ray.core.config.oracle.ORACLES",
@@ -334,7 +338,7 @@ def test_texts_below_the_commands_are_in_python_and_name_what_is_there(monkeypat
         ("give another `out`, or `search.index='{}'` of `RunConfig.search.index`", []),
         ("give another --out", ["--out"]),
         ("made by jobs.run", ["jobs.run"]),
-        ("give `ot`, `RunConfig.at_score`, `al_ray.close_round()` and `al-ray runs`", 4),
+        ("give `ot`, `RunConfig.at_score`, `al_ray.open_round()` and `al-ray runs`", 4),
     ],
 )
 def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, text, found):

@@ -16,9 +16,9 @@ from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm,
 from transformers import AutoModel, AutoTokenizer, Qwen2Config, T5Config
 
 from al_ray.api.models import PairModel
-from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
-from al_ray.apps.mining.dense import PoolVectors
-from al_ray.apps.mining.miners import Pool
+from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
+from al_ray.apps.papers.mining.dense import PoolVectors
+from al_ray.apps.papers.mining.miners import Pool
 from al_ray.cluster.token_store import pool_folder, prepare_pool, write_pool
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig

@@ -16,11 +16,11 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.api.tasks import prepare
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.apps.audit.matches import sample_matches
+from al_ray.apps.drift.folder import write_suggested
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import Axes, cells
 from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.matching.clusters.nodes import Nodes
-from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state

@@ -15,10 +15,10 @@ from al_ray.apps.annotating.options import PageOptions, remember
 from al_ray.apps.annotating.sheets import RunSheets, read_sheet_pairs
 from al_ray.apps.audit.folder import AuditFolder
 from al_ray.apps.audit.sheet import AuditSheets
+from al_ray.apps.drift.folder import read_suggested
+from al_ray.apps.drift.sheet import SuggestedSheets
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import read_grid_file
-from al_ray.apps.matching.drift.folder import read_suggested
-from al_ray.apps.matching.drift.sheet import SuggestedSheets
 from al_ray.apps.matching.incremental.state import read_state
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions

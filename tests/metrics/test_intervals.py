@@ -32,6 +32,23 @@ def test_gamma_quantiles_are_scipys(shape, share):
     assert gamma_quantile(shape, share) == pytest.approx(stats.gamma.ppf(share, shape), rel=2e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("shape", "low", "high"),
+    [
+        (0.5, 0.0004910345585876278, 2.5119430936574414),
+        (4.7, 1.458071070950134, 9.805001487795035),
+        (250.0, 219.96799563093822, 281.9257646721967),
+        (1000.0, 938.9730184076873, 1062.9211512247894),
+        # By Wilson and Hilferty; scipy has other digits from the seventh on.
+        (1500.0, 1425.042049400667, 1576.8521161596225),
+    ],
+)
+def test_gamma_quantiles_are_those_of_stored_intervals(shape, low, high):
+    """Of the bisection that was here at commit aeef01d4."""
+    assert gamma_quantile(shape, 0.025) == pytest.approx(low, rel=1e-12)
+    assert gamma_quantile(shape, 0.975) == pytest.approx(high, rel=1e-12)
+
+
 # Garwood (1936) as tables of the Poisson mean give it.
 @pytest.mark.parametrize(
     ("seen", "low", "high"), [(0, 0, 3.689), (1, 0.0253, 5.572), (5, 1.623, 11.668), (10, 4.795, 18.390)]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.paraphrase.batching import random_batches, random_negative_pairs, separate_batches
+from al_ray.apps.papers.paraphrase.batching import random_batches, random_negative_pairs, separate_batches
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.text import same_text, words_of
 from al_ray.metrics.labelled_pairs import ScoredPairs, clean_mrr

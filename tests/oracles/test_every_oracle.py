@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import MACHINE, PEOPLE, RunConfig
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import ORACLES, OracleConfig, OracleKind, oracle_kind, oracle_name, oracles_help

@@ -15,7 +15,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadFile, BadOption, CostReached, DryRun, OracleFailed

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.loop import buy_with_dev, measure
-from al_ray.cluster.run import ask_pending
-from al_ray.cluster.score_sample import ShardedDevSampler
+from al_ray.active_learning.labelling import buy_with_dev, measure
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, BuyingStopped, LabelsAwaited, OracleFailed
 from al_ray.core.labels import IMPORTED, NO, UNSURE, YES, Batch, Labelled, Model, State, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.oracles.registry import OracleRequest
+from al_ray.running.dev_sampler import FolderDevSampler
+from al_ray.running.open_rounds import ask_pending
 from al_ray.runs.run_folder import RunFolder
 from tests.oracles.llm_server import KEY, serving
 from tests.oracles.test_every_oracle import fill
@@ -219,9 +219,9 @@ def measured(bench: Bench) -> Iterator[RunFolder]:
     bench.server.truth = truth
 
 
-def sampler_of(bench: Bench, journal: RunFolder) -> ShardedDevSampler:
+def sampler_of(bench: Bench, journal: RunFolder) -> FolderDevSampler:
     oracle = bench.oracle(journal, {"check_with": CHECKED, "least_kappa": 0.1})
-    return ShardedDevSampler(RunConfig(task="t", oracle="llm", dev_labels=5), journal, oracle, None)
+    return FolderDevSampler(RunConfig(task="t", oracle="llm", dev_labels=5), journal, oracle)
 
 
 def answer_check(bench: Bench, words: dict[int, str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.errors import BadFile, CostReached, OracleFailed
 from al_ray.core.labels import OPEN

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import format_round
-from al_ray.cli._shared.round_table import round_table
 from al_ray.core.config.sections import SearchConfig
+from al_ray.core.config.trackers import NO_TRACKERS
 from al_ray.core.errors import BadFile, FolderInUse, LabelsAwaited, WrongFolder
 from al_ray.core.labels import Batch, Model, State, make_answers
 from al_ray.core.scorer import Labels, Scorer
@@ -25,7 +24,9 @@ from al_ray.core.task import Task
 from al_ray.metrics.average_precision import Counts, StratumSummary, count_scores
 from al_ray.metrics.bootstrap import Replicates
 from al_ray.metrics.evaluation import Evaluation, evaluate_counts
+from al_ray.runs.round_table import format_round, round_table
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
+from al_ray.runs.trackers.registry import tracking
 from al_ray.storage import files
 from al_ray.storage.pair_cosines import FIT, write_cosines
 
@@ -278,7 +279,13 @@ def test_state_is_written_last(folder, monkeypatch):
 
 
 def test_events_hold_the_figures_of_each_round(folder):
+    track = tracking(NO_TRACKERS, lambda run, _: run.path / "events")
+    track(folder, "")
     played(folder, 2)
+    # No round is written twice.
+    for _ in range(2):
+        track(folder, "")
+    assert len(list((folder.path / "events").iterdir())) == 2, "one a round"
     events = b"".join(path.read_bytes() for path in (folder.path / "events").glob("events.out.tfevents.*"))
     # Names stand in the clear, as often in each round.
     assert events.count(b"precision_at_recall_20") == events.count(b"boundary") > 0
@@ -289,6 +296,8 @@ HOLDER = """
 import sys
 from pathlib import Path
 from al_ray.core.task import Corpus, Task
+from al_ray.core.config.trackers import NO_TRACKERS
+from al_ray.runs.trackers.registry import tracking
 from al_ray.runs.run_folder import opened
 
 with opened(Path(sys.argv[1]), Task("t", True, Corpus((), ()), Corpus((), ()), {}, "")):

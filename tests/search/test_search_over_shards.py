@@ -10,7 +10,7 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query, warn_of_index
-from al_ray.cluster.run import refuse_unfit
+from al_ray.cluster.run import RunWorkers
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
@@ -168,14 +168,14 @@ def test_an_index_that_cannot_find_the_error_examples_is_refused_before_any_labe
     task = make_task(False)
     texts = len(task.split("dev").space.right)
     config = RunConfig(task="task", search=SearchConfig(index=f"IVF{texts},Flat"))
-    refuse_unfit(config, task)
+    RunWorkers(ClusterConfig()).refuse_unfit(config, task)
     config = replace(config, search=SearchConfig(index=f"IVF{texts + 1},Flat"))
     with pytest.raises(BadOption, match=rf"more cells than the {texts} right texts of dev.*evaluation.examples=0`"):
-        refuse_unfit(config, task)
+        RunWorkers(ClusterConfig()).refuse_unfit(config, task)
     # Where no example is searched, or not by the index, it is not in the way.
-    refuse_unfit(replace(config, evaluation=EvaluationConfig(examples=0)), task)
-    refuse_unfit(replace(config, evaluation=EvaluationConfig(splits=())), task)
-    refuse_unfit(replace(config, search=replace(config.search, kind="exact")), task)
+    RunWorkers(ClusterConfig()).refuse_unfit(replace(config, evaluation=EvaluationConfig(examples=0)), task)
+    RunWorkers(ClusterConfig()).refuse_unfit(replace(config, evaluation=EvaluationConfig(splits=())), task)
+    RunWorkers(ClusterConfig()).refuse_unfit(replace(config, search=replace(config.search, kind="exact")), task)
 
 
 @pytest.mark.parametrize(("pairs", "kind"), [(20_000_000_000, "exact"), (20_000_000_001, "knn")])

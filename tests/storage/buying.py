@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.progress import no_progress

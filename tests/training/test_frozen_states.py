@@ -12,7 +12,6 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.losses import OF_SIDES
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.encoders.modules import Modules, Pooling
@@ -23,6 +22,7 @@ from al_ray.training import frozen_states
 from al_ray.training.bi_encoder import Known, Sides, batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.frozen_states import FrozenStates, returning, store_states
+from al_ray.training.losses import SIDE_LOSSES
 
 CONFIG = TrainingConfig(epochs=2, batch=8, learning_rate=1e-3, weight_decay=0.01, frozen_layers=1, head_rate=200.0)
 SIZES = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
@@ -113,7 +113,7 @@ def test_cosines_and_gradients_are_those_of_the_encoder_alone(letters, kind, siz
         torch.testing.assert_close(others[name], value, rtol=1e-3, atol=1e-5 * float(value.abs().max()) + 1e-8)
 
 
-@pytest.mark.parametrize("loss", ["bce", *OF_SIDES])
+@pytest.mark.parametrize("loss", ["bce", *SIDE_LOSSES])
 def test_a_training_has_the_losses_and_weights_of_one_that_stores_nothing(two_layers, parts, loss, monkeypatch, caplog):
     config = replace(CONFIG, loss=loss)
     losses, weights = trained(two_layers, parts[0], parts[1], config)

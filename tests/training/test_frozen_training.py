@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from al_ray.core.config.losses import OF_SIDES
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.encoders.transformer import Encoder
 from al_ray.training.bi_encoder import batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.head import Head
+from al_ray.training.losses import SIDE_LOSSES
 from al_ray.training.optimizer import Optimiser
 
 # Weight decay changes each weight that the optimizer holds.
@@ -87,7 +87,7 @@ def test_with_all_layers_frozen_cross_entropy_trains_the_head_alone(two_layers, 
     assert all(torch.equal(value, before[name]) for name, value in encoder.network.state_dict().items())
 
 
-@pytest.mark.parametrize("loss", OF_SIDES)
+@pytest.mark.parametrize("loss", SIDE_LOSSES)
 def test_losses_of_sides_refuse_an_encoder_that_is_frozen_as_a_whole(two_layers, parts, loss):
     config = replace(CONFIG, frozen_layers=2, loss=loss)
     with pytest.raises(

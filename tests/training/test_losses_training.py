@@ -12,15 +12,17 @@ import torch
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.losses import OF_SIDES, LossConfig, LossName
+from al_ray.core.config.losses import LOSSES, LossConfig, LossKind, LossName, losses_help
 from al_ray.core.config.sections import LATE, TrainingConfig
 from al_ray.core.config.serialization import as_dict, from_dict
+from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
 from al_ray.encoders.encoder import learn_words, untrained
 from al_ray.encoders.transformer import Encoder
 from al_ray.training.bi_encoder import batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.head import Head
+from al_ray.training.losses import LOGIT_LOSSES, SIDE_LOSSES
 from al_ray.training.optimizer import Optimiser, thin_gradients
 
 CONFIG = TrainingConfig(
@@ -96,7 +98,7 @@ def test_losses_of_matches_do_not_change_an_encoder_without_matches(letters, par
     assert encoder.digest() == Encoder.base(letters).digest()
 
 
-@pytest.mark.parametrize("name", OF_SIDES)
+@pytest.mark.parametrize("name", SIDE_LOSSES)
 def test_losses_of_sides_rank_matches_above_other_pairs_of_the_batch(letters, parts, name):
     (left, right), (pairs, labels) = parts
     matches = pairs[labels == 1]
@@ -120,6 +122,32 @@ def test_momentum_trains_the_encoder_cnn(letters, make_task, tmp_path):
     steps = list(train(encoder, (tokens, tokens), (pairs, np.ones(16, dtype=np.uint8)), MOMENTUM, [0, 0, 1]))
     assert all(step.loss > 0 for step in steps)
     assert encoder.digest() != untrained(config, tmp_path).digest()
+
+
+def test_a_loss_is_added_by_its_function_and_its_kind(letters, parts, monkeypatch):
+    def squared(logits, target, options, state):
+        return (options.hardest * (logits.sigmoid() - target) ** 2).mean()
+
+    monkeypatch.setitem(LOSSES, "squared", LossKind("the squared error of p", ("hardest",), trains_head=False))
+    monkeypatch.setitem(LOGIT_LOSSES, "squared", squared)
+    options = LossConfig(hardest=0.5)
+    options.refuse_unused("squared")
+    assert losses_help().endswith("; squared: the squared error of p.")
+    with pytest.raises(BadOption, match=r"hardest 0\.5 is of --training\.loss ohem and squared, and that is bce"):
+        options.refuse_unused("bce")
+    with pytest.raises(BadOption, match="loss squared uses no head; leave out"):
+        replace(CONFIG, loss="squared", head="cosine")
+    config = replace(CONFIG, loss="squared", losses=options)
+    steps = list(train(Encoder.base(letters), parts[0], parts[1], config, [0, 0, 1]))
+    # A mean of squares of numbers below 1, times the option.
+    assert steps
+    assert all(0 < step.loss < 0.5 for step in steps)
+
+
+def test_a_loss_without_an_implementation_is_refused():
+    assert set(LOSSES) == {*LOGIT_LOSSES, *SIDE_LOSSES}
+    with pytest.raises(BadOption, match=f"--training.loss is 'squared'; give one of {', '.join(LOSSES)}"):
+        TrainingConfig(loss="squared")
 
 
 def test_a_config_without_later_options_means_their_defaults():

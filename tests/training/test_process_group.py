@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.losses import OF_SIDES, LossConfig
+from al_ray.core.config.losses import LossConfig
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.labels import Labelled, Model
@@ -25,6 +25,7 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.training import process_group as group
 from al_ray.training.bi_encoder import pair_cosines
 from al_ray.training.checkpoint import NAME
+from al_ray.training.losses import SIDE_LOSSES
 from al_ray.training.optimizer import Step
 from al_ray.training.trainer import Trainer, TrainerSpec
 
@@ -127,7 +128,7 @@ def test_workers_take_the_steps_of_one_with_the_batch_of_all(
     assert by_all == pytest.approx(by_one, abs=1e-5)
 
 
-@pytest.mark.parametrize("loss", ["ghm", *OF_SIDES])
+@pytest.mark.parametrize("loss", ["ghm", *SIDE_LOSSES])
 def test_workers_take_the_steps_of_one_by_losses_that_see_more_than_their_own_pairs(
     pool_folder, letters, small, tmp_path, loss
 ):

@@ -24,16 +24,16 @@ import numpy as np
 import pytest
 
 import al_ray
-from al_ray.apps.augmentation.folder import AugmentFolder
-from al_ray.apps.augmentation.gold import Gold, Pool, Scored
-from al_ray.apps.augmentation.options import AugmentConfig
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import read_grid_file
 from al_ray.apps.matching.written import read_matches
-from al_ray.apps.paraphrase.folder import ParaphraseFolder, write_about
-from al_ray.apps.paraphrase.options import ParaphraseConfig
+from al_ray.apps.papers.augmentation.folder import AugmentFolder
+from al_ray.apps.papers.augmentation.gold import Gold, Pool, Scored
+from al_ray.apps.papers.augmentation.options import AugmentConfig
+from al_ray.apps.papers.paraphrase.folder import ParaphraseFolder, write_about
+from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.apps.serving.store import Source, StoreWriter, make_store
 from al_ray.apps.serving.text_lines import KnownText, texts_digest

@@ -7,6 +7,7 @@ from typing import Any
 from al_ray.apps.audit.folder import MatchRecord
 from al_ray.apps.audit.matches import LabelledMatches
 from al_ray.apps.audit.printout import Result, count_answers, format_waiting, percent
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.match_precision import with_right
 
@@ -40,9 +41,9 @@ def format_match_precision(audit: LabelledMatches) -> Result:
         )
     if counts["unsure"] or counts["open"]:
         lines.append(f"pairs not counted: {counts['unsure']:,} unsure, {counts['open']:,} not answered")
-    if record.rule == "one-to-one":
+    if ASSIGNMENTS[record.rule].together:
         lines.append(
-            "with another cutoff jobs.match --assign one-to-one may choose other pairs; the last column is of these"
+            f"with another cutoff jobs.match --assign {record.rule} may choose other pairs; the last column is of these"
         )
     content: dict[str, Any] = {
         **counts,

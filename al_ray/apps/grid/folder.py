@@ -9,7 +9,7 @@ sittings.json                  duration of each session, from a start of the com
 summary.md, summary.parquet    means over seeds; metrics of every round (apps/reporting/export.py)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -19,7 +19,6 @@ from al_ray.apps.reporting.export import write_summary
 from al_ray.apps.reporting.run_records import Run
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_root, write_text
 from al_ray.storage.uri import StoragePath
 
@@ -75,9 +74,9 @@ class GridFolder:
         path = self.path / "grid.json"
         return _parsed(RunConfig, read_json(path, ["options"])["options"], path) if path.exists() else None
 
-    def add_events(self, cell: Cell, figures: Mapping[str, Any]) -> None:
-        """Append the metrics of a cell's round to its TensorBoard events."""
-        add_events(self.path / "tensorboard" / cell.group / f"seed-{cell.config.seed}", figures)
+    def events(self, cell: Cell) -> StoragePath:
+        """Return the folder of a cell's TensorBoard events."""
+        return self.path / "tensorboard" / cell.group / f"seed-{cell.config.seed}"
 
     def add_session(self, session: GridSession) -> None:
         """Append the durations of a session."""

@@ -21,12 +21,12 @@ from ray.util.placement_group import PlacementGroup
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.progress import logged_progress, poll_progress, reporter
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
-from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
-from al_ray.cluster.run import RunSpec, run
+from al_ray.cluster.run import run
 from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.cluster.working_folder import work_in, working_folder
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
+from al_ray.running.run import RunSpec
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.place import refuse_lost
 from al_ray.runs.run_folder import complete_rounds, last_round
@@ -53,6 +53,15 @@ LAYOUT = 2
 CHECKPOINT = "at.json"  # In a trial's checkpoint: the run folder, which holds everything, and the last reported round.
 
 
+FIELDS = "fields"
+"""Key of a result: the names of the metrics that a trial reports; Tune adds its own, such as `pid` and `done`."""
+
+
+def round_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a round in a result of Tune, without those that Tune adds."""
+    return {name: result[name] for name in result[FIELDS]}
+
+
 @dataclass(frozen=True)
 class Grid:
     """A grid as its options define it. work: what its runs have in common; how: scheduling; out: its folder."""
@@ -77,7 +86,9 @@ class Grid:
         """Return the digest of all that Tune stores of the grid; with another one, Tune starts a fresh experiment."""
         blocks = self.work.cluster, self.work.oracle_options, self.work.stop, self.how
         names = [cell.name for cell in self.cells]
-        return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
+        # Earlier versions had a callback of Tune for W&B, whose class is gone.
+        layout = LAYOUT if self.how.wandb is None else LAYOUT + 1
+        return hashlib.sha256(json.dumps([layout, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
 
 
 def grid_folder(out: StoragePath) -> StoragePath:
@@ -194,7 +205,7 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
                 storage_filesystem=store,
                 failure_config=tune.FailureConfig(max_failures=grid.how.failures),
                 checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
-                callbacks=[RoundCallback(), *trackers(grid.how, part)],
+                callbacks=[RoundCallback()],
                 verbose=0,
             )
             tuner = tune.Tuner(

@@ -18,7 +18,6 @@ from al_ray.apps.grid.ray_tune import Grid, run_phase, trial_resources
 from al_ray.apps.grid.shared_artifacts import share
 from al_ray.apps.grid.spec import Cell, phases
 from al_ray.apps.grid.summary import GridSession
-from al_ray.apps.grid.trackers import refuse_untracked
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cluster.pool.score_fit import refuse_scores
@@ -35,7 +34,7 @@ from al_ray.runs.limits import in_force
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.run_state import at_its_end, last_round
-from al_ray.runs.trackers.mlflow import tracking
+from al_ray.runs.trackers.registry import Track, tracking
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
 
@@ -50,7 +49,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
 
     NoPlacement if the cluster has no room for even one run.
     """
-    task, track = validate(grid), tracking(grid.how.mlflow)
+    task, track = validate(grid), tracker_of(grid)
     grid = without_auto(grid, task)
     grid = replace(grid, how=replace(grid.how, concurrent=concurrency(grid)))
     folder, cells, stages = GridFolder(grid.out), grid.cells, 0.0
@@ -63,9 +62,8 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
             return
         known.add((name, line["round"]))
         stages += sum(line["seconds"].values())
-        folder.add_events(named[name], line)
         on_round(named[name], line)
-        track(RunFolder(folder.run(named[name]), task))
+        track(RunFolder(folder.run(named[name]), task), named[name].group)
 
     with locked(grid.out):
         folder.bind(grid.axes, grid.work.config, cells, task.digest)
@@ -87,13 +85,19 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
             wall = time.monotonic() - started
             folder.add_session(GridSession(wall, shared, stages, min(grid.how.concurrent or room, room, len(left))))
         for cell in cells:
-            track(RunFolder(folder.run(cell), task))
+            track(RunFolder(folder.run(cell), task), cell.group)
         return read_grid(grid.out, {name: (error, last_round(folder.run(named[name]))) for name, error in ends.items()})
+
+
+def tracker_of(grid: Grid) -> Track:
+    """Return what writes the runs of a grid to its trackers; BadOption for one that cannot be used now."""
+    folder, named = GridFolder(grid.out), {cell.name: cell for cell in grid.cells}
+    return tracking(grid.how, lambda run, _: folder.events(named[run.path.name]))
 
 
 def validate(grid: Grid) -> Task:
     """Read the task, after all checks that can fail before any work."""
-    refuse_untracked(grid.how)
+    tracker_of(grid)
     config = grid.work.config
     grid.work.stop.refuse_unmeasured(config)
     if grid.work.oracle_options.release_actors:

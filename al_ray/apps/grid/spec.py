@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from al_ray.active_learning.config import MOST_LABELS, RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.trackers import TrackerOptions
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath
@@ -135,22 +136,22 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class GridConfig:
-    """Scheduling and tracking of a grid. Results do not depend on it."""
+class Scheduling:
+    """Scheduling of a grid. Results do not depend on it."""
 
     concurrent: Annotated[int | None, Between(1, 10_000)] = None
     """Maximum number of concurrent runs. Default: on a cluster all that fit, else one for every --threads cores."""
     failures: Annotated[int, Between(0, 1_000)] = 2
     """How often a failed run is restarted; it resumes after its last complete round."""
 
-    mlflow: str | None = None
-    """URI of an MLflow tracking server, such as http://127.0.0.1:5000; each run is tagged with its configuration."""
-    wandb: str | None = None
-    """Project of Weights & Biases; runs are grouped by configuration. WANDB_API_KEY names the account."""
-
     def __post_init__(self) -> None:
         """Validate options."""
         check_bounds(self)
+
+
+@dataclass(frozen=True)
+class GridConfig(TrackerOptions, Scheduling):
+    """Scheduling and tracking of a grid. Results do not depend on it."""
 
 
 def read_grid_file(path: StoragePath) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 No rule depends on the order of the edges: equal scores are settled by (left, right) rows.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import networkx as nx
 import numpy as np
@@ -12,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-from al_ray.apps.matching.options import Assignment
+from al_ray.apps.matching.assignment_rules import Assignment
 from al_ray.core.errors import BadOption
 from al_ray.core.graph import components
 from al_ray.core.pairs import Mask, Pairs, Rows, as_pairs
@@ -80,6 +82,59 @@ class CandidateEdges:
         return int(self.left.max(initial=-1)) + 1
 
 
+@dataclass(frozen=True)
+class OpenEdges:
+    """The edges among which a rule chooses: the model's with at least the cutoff, at the (n,) positions `at`."""
+
+    edges: CandidateEdges
+    at: Rows
+    cutoff: float
+
+    @cached_property
+    def ranked(self) -> Rows:
+        """(n,) positions, the best edge first, so that the best edge of a text is its first one."""
+        left, right, scores = self.edges.left[self.at], self.edges.right[self.at], self.edges.scores[self.at]
+        return self.at[np.lexsort((right, left, -scores))]
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """(n, 2) texts of the ranked edges, numbered over both sides."""
+        return self.edges.pairs[self.ranked]
+
+    @cached_property
+    def answered(self) -> npt.NDArray[np.bool_]:
+        """(n, 2) whether the left and the right text of a ranked edge has a yes."""
+        answered = np.zeros(self.edges.texts, dtype=np.bool_)
+        answered[self.edges.pairs[self.edges.decisions == SAID_YES]] = True
+        return answered[self.pairs]
+
+    @cached_property
+    def best(self) -> npt.NDArray[np.bool_]:
+        """(n, 2) whether a ranked edge is the best of its left and of its right text, which has no yes."""
+        return is_best(self.edges.texts, self.pairs) & ~self.answered
+
+
+def _best(open_edges: OpenEdges) -> Rows:
+    best = open_edges.best
+    return open_edges.ranked[best.any(axis=1) if open_edges.edges.symmetric else best[:, 0]]
+
+
+def _one_to_one(open_edges: OpenEdges) -> Rows:
+    free, edges, cutoff = ~open_edges.answered.any(axis=1), open_edges.edges, open_edges.cutoff
+    at = open_edges.ranked[free]
+    floor = cutoff if cutoff > -np.inf else edges.scores[open_edges.at].min(initial=np.inf)
+    return at[_matching(edges.texts, open_edges.pairs[free], edges.scores[at] - floor + OFFSET, edges.symmetric)]
+
+
+CHOOSERS: Mapping[str, Callable[[OpenEdges], Rows]] = {
+    "all": lambda open_edges: open_edges.at,
+    "best": _best,
+    "mutual": lambda open_edges: open_edges.ranked[open_edges.best.all(axis=1)],
+    "one-to-one": _one_to_one,
+}
+"""The function of each rule in ASSIGNMENTS: returns the positions of the edges that are matches."""
+
+
 def assign(edges: CandidateEdges, rule: Assignment, cutoff: float) -> Mask:
     """Return (n,) whether each edge is a match.
 
@@ -102,27 +157,7 @@ def assign(edges: CandidateEdges, rule: Assignment, cutoff: float) -> Mask:
     """
     matches = edges.decisions == SAID_YES
     candidates = np.flatnonzero((edges.decisions == BY_MODEL) & (edges.scores >= cutoff))
-    if rule == "all":
-        matches[candidates] = True
-        return matches
-    left, right, scores = edges.left[candidates], edges.right[candidates], edges.scores[candidates]
-    # From here on the best edge comes first, so the best edge of a text is its first one.
-    ranked = candidates[np.lexsort((right, left, -scores))]
-    texts, every = edges.texts, edges.pairs
-    answered = np.zeros(texts, dtype=np.bool_)
-    answered[every[matches]] = True
-    pairs = every[ranked]
-    if rule == "one-to-one":
-        free = ~answered[pairs].any(axis=1)
-        floor = cutoff if cutoff > -np.inf else scores.min(initial=np.inf)
-        weights = edges.scores[ranked[free]] - floor + OFFSET
-        matches[ranked[free]] = _matching(texts, pairs[free], weights, edges.symmetric)
-        return matches
-    best = is_best(texts, pairs) & ~answered[pairs]
-    if rule == "mutual":
-        matches[ranked] = best.all(axis=1)
-    else:
-        matches[ranked] = best.any(axis=1) if edges.symmetric else best[:, 0]
+    matches[CHOOSERS[rule](OpenEdges(edges, candidates, cutoff))] = True
     return matches
 
 

@@ -5,8 +5,9 @@ from logging import getLogger
 from math import inf
 from typing import Any
 
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.matching.options import Assignment, MatchOptions
+from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.metrics.handover import LAST
 from al_ray.metrics.thresholds import parse_rule
@@ -57,7 +58,7 @@ def choose_assignment(options: MatchOptions, symmetric: bool) -> Assignment:
 
 
 def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignment) -> Cutoff:
-    """Return the cutoff that the options give; without one, none for `mutual` and `best`, else a stored threshold.
+    """Return the cutoff that the options give; without one, none for a rule of best edges, else a stored threshold.
 
     BadOption, with the command that makes one, if a threshold or a calibration is not stored with the model; and for a
     cutoff above all scores, which no pair can reach.
@@ -103,7 +104,7 @@ def _given(options: MatchOptions, model: MatchingModel, assign: Assignment) -> C
         return Cutoff(-inf, options.best, f"--best {options.best:,}")
     if options.rule is not None:
         return _stored(str(options.rule), model, options)
-    if assign in ("mutual", "best"):
+    if ASSIGNMENTS[assign].of_best:
         return Cutoff(-inf, options.most, f"--assign {assign} without a cutoff")
     if len(model.thresholds) == 1:
         return _stored(next(iter(model.thresholds)), model, options)

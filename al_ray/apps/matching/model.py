@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.config.encoder import EncoderConfig, is_cnn
+from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.config.sections import CandidatesConfig, ScoringConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
@@ -93,7 +93,7 @@ def match_command(run: RunFolder) -> str | None:
     None if the run has no model, or one that cannot match.
     """
     config = bound_config(run.path)
-    if not run.last or is_cnn(config.encoder):
+    if not run.last or family_of(config.encoder).learns_words:
         return None
     number = choose_model(run.path).round
     # Its weights are not needed here.
@@ -141,7 +141,7 @@ def open_model(path: StoragePath, asked: RoundName = None) -> MatchingModel:
 def _model_of_run(run: StoragePath, asked: RoundName) -> MatchingModel:
     config = bound_config(run)
     choice = choose_model(run, asked)
-    _refuse_cnn(run, config.encoding)
+    _refuse_own_words(run, config.encoding)
     folder, number = RunFolder(run, bound_task(run)), choice.round
     if not number:
         model = untrained_model(run, config.encoding, untrained_digest(run))
@@ -165,7 +165,7 @@ def _copied_model(folder: StoragePath) -> MatchingModel:
         config = RunConfig(task=str(folder), matcher="on", candidates=candidates, **vars(encoding))
         return MatchingModel(folder, config, known, *_stored_scores(folder, known))
     encoding = saved_encoding(folder)
-    _refuse_cnn(folder, encoding)
+    _refuse_own_words(folder, encoding)
     assert known is not None
     # The stored digest is of the options of its run, which are not known here.
     model = replace(known, digest=saved(str(folder), encoding).digest())
@@ -173,8 +173,8 @@ def _copied_model(folder: StoragePath) -> MatchingModel:
     return MatchingModel(folder, config, model, *_stored_scores(folder, model))
 
 
-def _refuse_cnn(path: StoragePath, encoding: EncoderConfig) -> None:
-    if is_cnn(encoding.encoder):
+def _refuse_own_words(path: StoragePath, encoding: EncoderConfig) -> None:
+    if family_of(encoding.encoder).learns_words:
         raise BadOption(
             f"{path} has the encoder {encoding.encoder}, which knows the words of its task only; give a model with "
             "another encoder"

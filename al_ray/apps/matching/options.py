@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, assignments_help
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
@@ -13,7 +14,6 @@ from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
 from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE, Rule
 
-Assignment = Literal["all", "best", "mutual", "one-to-one"]
 Clustering = Literal["components", "average"]
 CUTOFF, TABLE = Group("cutoff"), Group("table")
 MOST_MATCHES = 1_000_000_000
@@ -122,11 +122,7 @@ class MatchOptions(CutoffOptions):
     """Columns of the text in --right; --text-columns when not given."""
     right_id_column: str | None = None
     """Column of the ids in --right; --id-column when not given."""
-    assign: Assignment | None = None
-    """Which pairs above the cutoff are matches. all: every pair; best: the best of each left text (of one collection,
-    of either text); mutual: pairs each of whose texts is the best for the other; one-to-one: every text has one match
-    at most, with the highest sum of scores above the cutoff. Default: mutual for two sides without --best, else
-    all."""
+    assign: Assignment | None = field(default=None, metadata={"help": assignments_help()})
     clusters: Clustering | None = None
     """How matches make clusters. components: texts that a chain of matches connects; average: average linkage, which
     does not join by chains, of one table. Default: components."""
@@ -198,7 +194,9 @@ class MatchOptions(CutoffOptions):
                 f"--suggest gives pairs to train on, and those of {self.split} are held out; leave out --suggest, or "
                 "--split"
             )
-        if self.assign in ("best", "mutual") and self.best is not None:
+        if self.assign is not None and self.assign not in ASSIGNMENTS:
+            raise BadOption(f"--assign is {self.assign!r}; give one of {', '.join(ASSIGNMENTS)}")
+        if self.assign is not None and ASSIGNMENTS[self.assign].of_best and self.best is not None:
             raise BadOption(
                 f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"
             )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
+from al_ray.apps.matching.assignment_rules import Assignment
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
 from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster, weak_bridges
 from al_ray.apps.matching.clusters.edges import Edges
@@ -31,7 +32,6 @@ from al_ray.apps.matching.folder import (
 )
 from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in

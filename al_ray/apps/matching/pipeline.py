@@ -1,6 +1,6 @@
 """From a model and texts to matches and clusters in a folder: all texts at once, or new ones into known ones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
 from al_ray.apps.matching.decisions import PairDecisions, always_pairs, known_decisions
-from al_ray.apps.matching.drift.measure import drift_lines
-from al_ray.apps.matching.drift.report import DriftRequest, report_drift
 from al_ray.apps.matching.folder import (
     Matches,
     refuse_other,
@@ -64,6 +63,13 @@ from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import input_digest
 
+Look = Callable[[StoragePath, ShardedPool, MatchOptions, Matching], dict[str, Any]]
+
+
+def no_look(out: StoragePath, pool: ShardedPool, options: MatchOptions, matching: Matching) -> dict[str, Any]:
+    """Return nothing more for match.json."""
+    return {}
+
 
 @dataclass(frozen=True)
 class MatchResult:
@@ -79,16 +85,21 @@ class MatchResult:
         """Yield the lines that the command prints."""
         yield from self.report.lines()
         yield from summary_lines(self.record, self.task.symmetric)
-        yield from drift_lines(self.record)
 
 
 def match_texts(
-    options: MatchOptions, model: MatchingModel, out: StoragePath, cluster_config: ClusterConfig, watch: OnProgress
+    options: MatchOptions,
+    model: MatchingModel,
+    out: StoragePath,
+    cluster_config: ClusterConfig,
+    watch: OnProgress,
+    look: Look = no_look,
 ) -> MatchResult:
     """Match texts by a model, and write matches and clusters into a folder.
 
     The model's run decides the encoder, its maximum length and prompts. All pairs of texts are compared. Rerun the same
-    command after a stop; matches of other texts or of another model are not replaced.
+    command after a stop; matches of other texts or of another model are not replaced. look: sees the pool of the texts
+    once they are matched, and returns what match.json has besides.
     """
     if model.run is not None:
         refuse_inside(out, storage_path(model.config.task))
@@ -114,7 +125,7 @@ def match_texts(
         pool_of = pool_folder(task, config.encoding, out)
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
             matches, scored, search = _matched(pool, config, pool_of, matching, options.why)
-            drift = report_drift(out, pool, split, DriftRequest(options, model, matching.cutoff, matching.decisions))
+            seen = look(out, pool, options, matching)
         clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn":
@@ -122,7 +133,7 @@ def match_texts(
                 _about(matching) | cells_of(matching) | {"table": table_record(options, model), "made_from": made_from}
             )
         write_first(out, number, matching, scored, clustered, about)
-        added = {"made_from": made_from, "search": search} | drift
+        added = {"made_from": made_from, "search": search} | seen
         added |= {} if matches.reasons is None else {"why": matches.reasons.record}
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
@@ -252,7 +263,7 @@ def _search_again(
     """Return the candidates of all texts: known ones that still hold, and those of texts that are searched again."""
     space = matching.split.space
     labelled = space.pairs(matching.decisions.certain), space.pairs(matching.decisions.no)
-    best = matching.rule in ("best", "mutual")
+    best = ASSIGNMENTS[matching.rule].of_best
     requery = plan_requery(state, (len(known.left), len(known.right)), grown, *labelled, best)
     found = list[ScoredPairs]()
     parts = rectangles(grown.task, requery)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
-from al_ray.apps.matching.options import Assignment, MatchSearchConfig
+from al_ray.apps.matching.options import MatchSearchConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import RECALL_QUERIES, PoolSearch, Query
 from al_ray.cluster.token_store import same_tokens
@@ -56,9 +57,9 @@ def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Sp
             f"--search.index {config.index} misses neighbours, on which the scores of this model depend (jobs.run "
             "--scoring.neighbourhood); give --search.index Flat"
         )
-    if rule == "mutual" and not task.symmetric:
+    if ASSIGNMENTS[rule].of_right and not task.symmetric:
         raise BadOption(
-            "--assign mutual of two tables needs the best left text of every right text, which --search.kind knn does "
+            f"--assign {rule} of two tables needs the best left text of every right text, which --search.kind knn does "
             "not look for; give --assign best or one-to-one, or leave out --search.kind"
         )
     if task.rule is not None and config.index != "Flat":
@@ -83,7 +84,7 @@ def find_candidates(
     """Find the pairs among which matches are assigned.
 
     They are the pairs labelled yes or that match by a rule, and of the others, without those labelled no: all pairs
-    with at least the score of the cutoff, or, for the assignments `best` and `mutual`, the best pair of every text.
+    with at least the score of the cutoff, or, for an assignment of best edges, the best pair of every text.
     BadOption if there are more than the cutoff allows; before the search, if an estimate from a sample of texts, drawn
     by the seed, says so. If the pool is searched by neighbours, only the pairs of each left text with its nearest right
     texts count.
@@ -92,7 +93,7 @@ def find_candidates(
     if model.matcher is not None:
         # The candidates are all that is looked at, however the pool would be searched.
         config = replace(config, kind="exact")
-    of_each = assign in ("best", "mutual")
+    of_each = ASSIGNMENTS[assign].of_best
     if of_each:
         config = replace(config, neighbours=min(config.neighbours, 1 + _most_refused(split.space, decisions)))
     search = PoolSearch(pool, split, recalls.append, config)

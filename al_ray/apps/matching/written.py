@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.folder import MATCHES, RECORD, TEXTS
 from al_ray.apps.matching.incremental.state import STATE
 from al_ray.apps.matching.why.column import WHY
@@ -50,6 +51,8 @@ def read_matches(folder: Path) -> WrittenMatches:
             "was stopped"
         )
     rule = read_json(folder / RECORD, ["assign"], CURE)["assign"]
+    if rule not in ASSIGNMENTS:
+        raise BadFile(f"{folder / RECORD} has {rule!r} as its rule; {CURE}")
     digest = digest_of(folder)
     table = _table(folder)
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))

@@ -19,7 +19,7 @@ from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import SPARE
 from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.core.candidates import HIGHEST, Order, unlabelled_candidates
-from al_ray.core.config.encoder import EncoderConfig, is_cnn
+from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
@@ -69,7 +69,7 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
     """
     if probe.device != "cpu" and not torch.cuda.is_available():
         raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or drop --gpus")
-    if is_cnn(probe.encoder.encoder):
+    if not family_of(probe.encoder.encoder).transformer:
         raise BadOption(f"--encoder {probe.encoder.encoder} is no transformer, and plans cover only these; give one")
     settle_arithmetic()
     settle_training(probe.device)

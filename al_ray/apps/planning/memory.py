@@ -13,6 +13,7 @@ from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.stage_times import SPARE, TILES, cells_of, first_answers, near_pairs, scored_pairs
 from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
 from al_ray.cluster.pool.ring import AHEAD, texts_at_once
+from al_ray.core.config.losses import LOSSES
 from al_ray.datasets.corpus_file import CACHED
 from al_ray.search.faiss_index import TEMPORARY
 from al_ray.search.flat_index import PRODUCT, is_flat_on_gpu
@@ -215,12 +216,13 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
     """Return the memory of a training worker.
 
     Weights, gradients and two moments; activations of all layers, twice STATES each, for the texts of a step. With
-    several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice, and
-    so does a pull towards the initial ones. The stored outputs of frozen layers are counted for two texts of a pair, as
-    if no text were in two pairs; of frozen layers there are weights alone.
+    several workers, each has also a copy of the gradients for the others. A loss with slow keys stores weights twice,
+    and so does a pull towards the initial ones. The stored outputs of frozen layers are counted for two texts of a
+    pair, as if no text were in two pairs; of frozen layers there are weights alone.
     """
     sizes, recipe = run.sizes, run.config.training
-    each = (16 if recipe.workers == 1 else 20) + 4 * (recipe.loss == "momentum") + 4 * (recipe.l2_sp > 0)
+    twice = LOSSES[recipe.loss].slow_keys
+    each = (16 if recipe.workers == 1 else 20) + 4 * twice + 4 * (recipe.l2_sp > 0)
     refit = 2 * run.labels[-1] * sizes.dim * 4
     frozen, trained = list[Memory](), sizes.trained_parameters(run.frozen)
     if run.frozen:
@@ -228,7 +230,7 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
         states = max((size for size in map(run.frozen_states, run.labels) if size <= MOST_BYTES), default=0)
         frozen = [Memory("trainer", "outputs of frozen layers", device, states)]
     layers = max(1, sizes.layers - run.frozen)
-    copies = 8 if recipe.loss == "momentum" else 4
+    copies = 8 if twice else 4
     weights = copies * sizes.parameters + (each - copies) * trained
     return [
         Memory("trainer", "weights, gradients, moments", device, weights),

@@ -13,7 +13,7 @@ from al_ray.apps.planning.plan import Plan, plan, setting_of, size_words
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.cluster.token_store import ENCODER, pool_folder
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of
 from al_ray.core.errors import AlRayError, BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.encoders.modules import read_file
@@ -61,7 +61,7 @@ def compare_with_plan(
 def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants) -> Plan:
     """Return the plan of the complete rounds of a run; BadOption or BadFile if none can be made."""
     config = bound_config(folder.path)
-    if is_cnn(config.encoder):
+    if not family_of(config.encoder).transformer:
         raise BadOption(f"encoder {config.encoder} is no transformer, and plans cover only these")
     if not folder.last:
         raise BadOption("no round is complete")

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from al_ray.apps.augmentation.folder import AugmentFolder
-from al_ray.apps.augmentation.gold import gold_of_task
-from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line
-from al_ray.apps.augmentation.pipeline import AugmentationJob, augmented
-from al_ray.apps.augmentation.samplers import most_silver
-from al_ray.apps.augmentation.stsb import read_stsb
-from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
-from al_ray.apps.augmentation.word_replacement import Masked
-from al_ray.cli._augment.options import Options
+from al_ray.apps.papers.augmentation.folder import AugmentFolder
+from al_ray.apps.papers.augmentation.gold import gold_of_task
+from al_ray.apps.papers.augmentation.options import AugmentConfig, Gold, Line
+from al_ray.apps.papers.augmentation.pipeline import AugmentationJob, augmented
+from al_ray.apps.papers.augmentation.samplers import most_silver
+from al_ray.apps.papers.augmentation.stsb import read_stsb
+from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
+from al_ray.apps.papers.augmentation.word_replacement import Masked
+from al_ray.cli._augment.options import AugmentCommand
 from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of, is_cnn
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
@@ -28,7 +28,7 @@ from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
 
 
-def run_command(options: Options) -> None:
+def run_command(options: AugmentCommand) -> None:
     """Train teacher and students, print and write, continuing from the folder."""
     config = options.config
     config.refuse_unused()
@@ -54,7 +54,7 @@ def check_models(config: AugmentConfig) -> None:
     if config.words != AugmentConfig.words and not is_cnn(config.encoder):
         raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
     teacher = config.teaching.run(1).encoding
-    if is_cnn(config.teacher):
+    if not family_of(config.teacher).transformer:
         raise BadOption(f"--teacher {config.teacher} is not a transformer, as a cross-encoder must be; give another")
     layers = layer_count(replace(teacher, encoder_layers=None))
     if config.teacher != RANDOM_BERT and layers is not None and (config.teacher_layers or 0) > layers:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from al_ray.apps.paraphrase.options import ParaphraseConfig
+from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
 from al_ray.core.config.bounds import Between
 
 

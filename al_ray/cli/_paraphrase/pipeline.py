@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from al_ray.apps.paraphrase import pipeline
-from al_ray.apps.paraphrase.comparison import METRICS, compared, points, row
-from al_ray.apps.paraphrase.evaluation import evaluate_search, make_index, search_questions
-from al_ray.apps.paraphrase.folder import ParaphraseFolder
-from al_ray.apps.paraphrase.index import NEAREST, RecallTarget
-from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch
+from al_ray.apps.papers.paraphrase import pipeline
+from al_ray.apps.papers.paraphrase.comparison import METRICS, compared, points, row
+from al_ray.apps.papers.paraphrase.evaluation import evaluate_search, make_index, search_questions
+from al_ray.apps.papers.paraphrase.folder import ParaphraseFolder
+from al_ray.apps.papers.paraphrase.index import NEAREST, RecallTarget
+from al_ray.apps.papers.paraphrase.options import Epoch, ParaphraseConfig, best_epoch
 from al_ray.apps.reporting.plots.evaluation_plots import option_plot
 from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Train
 from al_ray.cli._shared.progress import Progress

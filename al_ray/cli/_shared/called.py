@@ -28,6 +28,8 @@ OF_API = {
     "RunConfig": "run",
     "Synthetic": "prepare synthetic",
     "TrainConfig": "train",
+    "close_round": "labels close",
+    "correct_labels": "labels correct",
     "estimate_audit": "audit estimate",
     "evaluate": "evaluate",
     "export_labels": "labels export",

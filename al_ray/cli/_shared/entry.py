@@ -13,10 +13,9 @@ from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
@@ -35,25 +34,16 @@ from al_ray.cli._shared.terminal import (
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
-from al_ray.storage.uri import StoragePath, Uri, local_path, storage_path
+from al_ray.storage.uri import local_path
 
+PAPERS = ("augment", "mine", "paraphrase", "reproduce")
+"""Commands of further papers, which have a page of their own, `al-ray papers`."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
     *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
     *("--known", "--store", "--token-file"),
 }
 """Options that take a path: an empty one is an error."""
-PathOrUri = Annotated[
-    StoragePath,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="PATH|URI",
-        instance_from_str=lambda words: storage_path(words[0]),
-        is_instance=lambda value: isinstance(value, Path | Uri),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
-
 _status: list[int] = []  # The exit code of the command, once it has ended.
 
 
@@ -94,6 +84,9 @@ def al_ray() -> None:
     if name in FLAGS:
         _piped(lambda: print(overview(program)))
         return
+    if name == "papers" and not set(rest) - set(FLAGS):
+        _piped(lambda: print(overview(program, papers=True)))
+        return
     if name == "--print-completion":
         job(lambda: print(completion_script("".join(rest[:1]), sentences())))
         return
@@ -103,12 +96,15 @@ def al_ray() -> None:
     run_process(import_module(f"al_ray.cli.{name}").main)
 
 
-def overview(program: str) -> str:
-    """Return the list of commands with a sentence each."""
-    commands = sentences()
+def overview(program: str, papers: bool = False) -> str:
+    """Return the list of commands with a sentence each: of those of further papers, or of all others."""
+    commands = {name: sentence for name, sentence in sentences().items() if (name in PAPERS) == papers}
+    if not papers:
+        commands["papers"] = f"Further papers: {', '.join(PAPERS)}"
     width = max(map(len, commands))
     rows = "\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in commands.items())
-    usage = f"usage: {program} COMMAND [OPTIONS]\n\nActive learning for entity matching on Ray. Commands:"
+    title = "Further papers" if papers else "Active learning for entity matching on Ray"
+    usage = f"usage: {program} COMMAND [OPTIONS]\n\n{title}. Commands:"
     return f"{usage}\n\n{rows}\n\nOptions of a command: {program} COMMAND --help"
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.config.encoder import is_cnn
+from al_ray.core.config.encoder import family_of
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import AlRayError
 from al_ray.datasets.task_folder import labels_are_of, read_about
@@ -157,10 +157,10 @@ def _of_run(run: RunFound, tasks: Mapping[str, TaskFound]) -> Iterator[tuple[int
         words = f"{_name(run.path)} has {run.last} of its {len(run.config.batches)} rounds; resume it:"
         yield 1, Step(words, resume + options)
     elif task := tasks.get(run.task_digest):
-        # A cutoff is needed within one table alone; a cnn, whose words are those of its task, cannot match.
+        # A cutoff is needed within one table alone; an encoder whose words are those of its task cannot match.
         cutoff = (f" --best {BEST}" if run.untrained else " --at-boundary") * task.symmetric
         matches = shlex.quote(str(Path("../matches" if run.path == Path() else "matches", run.path.name or "run")))
-        if not is_cnn(run.config.encoder):
+        if not family_of(run.config.encoder).learns_words:
             words = f"{_name(run.path)} is complete; find the matches among the texts of its task:"
             command = f"python -m jobs.match --model {out} --left {shlex.quote(str(task.path))}{cutoff} --out {matches}"
             yield 2, Step(words, command)

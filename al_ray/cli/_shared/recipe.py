@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from al_ray.cli._shared.entry import value_of
-from al_ray.core.config.losses import WITHOUT_HEAD
+from al_ray.core.config.losses import LOSSES
 from al_ray.core.config.recipes import RECIPES, RecipeName
 from al_ray.core.config.sections import TrainingConfig
 
@@ -32,7 +32,8 @@ def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = SECTIONS
     if recipe is None:
         return {}
     found = {name: recipe[name] for name in sections if name in recipe}
-    if value_of("--training.loss", arguments) in WITHOUT_HEAD:
+    loss = LOSSES.get(value_of("--training.loss", arguments) or "")
+    if loss is not None and not loss.trains_head:
         plain = TrainingConfig()
         found["training"] = replace(found["training"], head=plain.head, head_start=plain.head_start)
     return found

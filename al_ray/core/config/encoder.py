@@ -1,6 +1,11 @@
-"""Options of the encoder, which maps a text to a vector."""
+"""Options of the encoder, which maps a text to a vector, and the families of encoders.
+
+To add a family, write its class in al_ray/encoders, and add an entry to FAMILIES here and one to LOADERS in
+al_ray/encoders/encoder.py.
+"""
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -104,3 +109,35 @@ class EncoderConfig(EncoderOptions):
 def is_cnn(name: str) -> bool:
     """Return whether --encoder names the encoder `cnn`, or `cnn-600` for another number of filters."""
     return CNN.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class EncoderFamily:
+    """A family of encoders, by what other modules depend on.
+
+    is_named: whether a value of --encoder names one of the family. pretrained: it can compare texts before any
+    training; the weights of others are random. learns_words: its vocabulary is the words of the task, so that it
+    encodes no texts of others. transformer: it has the layers of a transformer, which plans and cross-encoders need.
+    """
+
+    is_named: Callable[[str], bool]
+    pretrained: bool = False
+    learns_words: bool = False
+    transformer: bool = False
+
+
+FAMILIES: Mapping[str, EncoderFamily] = {
+    "cnn": EncoderFamily(is_cnn, learns_words=True),
+    # Of every name that is of no other family.
+    "transformer": EncoderFamily(lambda name: False, pretrained=True, transformer=True),
+}
+
+
+def family_name(encoder: str) -> str:
+    """Return the name of the family that a value of --encoder is of."""
+    return next((name for name, family in FAMILIES.items() if family.is_named(encoder)), "transformer")
+
+
+def family_of(encoder: str) -> EncoderFamily:
+    """Return the family that a value of --encoder is of."""
+    return FAMILIES[family_name(encoder)]

@@ -1,30 +1,59 @@
-"""Options of the training losses; al_ray/training/losses.py computes them."""
+"""The training losses by name, and their options; al_ray/training/losses.py computes them.
+
+To add a loss, add an entry to LOSSES here, with its options in LossConfig, and its function to LOGIT_LOSSES or
+SIDE_LOSSES there: help, errors, plans and the tests of every loss read these.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
 
-LossName = Literal["bce", "focal", "ghm", "ohem", "in-batch", "in-batch-softmax", "momentum"]
-OF_SIDES: tuple[LossName, ...] = ("in-batch", "in-batch-softmax", "momentum")
-"""Losses that look at the two sides of a batch, not at the logits of its pairs alone."""
-WITHOUT_HEAD: tuple[LossName, ...] = ("in-batch-softmax", "momentum")
-"""Losses of cosines alone, which train neither w nor b."""
 
-LOSSES_OF: Mapping[str, tuple[LossName, ...]] = {
-    "focal_alpha": ("focal",),
-    "focal_gamma": ("focal",),
-    "ghm_bins": ("ghm",),
-    "ghm_momentum": ("ghm",),
-    "hardest": ("ohem",),
-    "temperature": ("in-batch-softmax", "momentum"),
-    "queue": ("momentum",),
-    "key_momentum": ("momentum",),
+@dataclass(frozen=True)
+class LossKind:
+    """What other modules depend on of a loss.
+
+    summary: a few words for --help. options: the fields of LossConfig that it uses. trains_head: whether it trains w
+    and b; a loss of cosines alone does not. slow_keys: a slow copy of the encoder encodes right texts, and those of
+    earlier batches are negatives; the trainer holds the weights twice.
+    """
+
+    summary: str
+    options: tuple[str, ...] = ()
+    trains_head: bool = True
+    slow_keys: bool = False
+
+
+LOSSES: Mapping[str, LossKind] = {
+    "bce": LossKind("binary cross-entropy"),
+    "focal": LossKind("easy pairs count less", ("focal_alpha", "focal_gamma")),
+    "ghm": LossKind("easy and hopeless pairs count less", ("ghm_bins", "ghm_momentum")),
+    "ohem": LossKind("only the hardest pairs of a batch count", ("hardest",)),
+    "in-batch": LossKind("other right texts of the batch are further negatives"),
+    "in-batch-softmax": LossKind("as in-batch, by the ranking of the right texts", ("temperature",), trains_head=False),
+    "momentum": LossKind(
+        "as in-batch-softmax, with right texts of earlier batches too",
+        ("temperature", "queue", "key_momentum"),
+        trains_head=False,
+        slow_keys=True,
+    ),
 }
-"""The losses that use an option."""
+"""All losses by name, in the order of --help."""
+
+if TYPE_CHECKING:
+    LossName = str
+else:
+    # A type checker cannot read a Literal made at run time; TrainingConfig refuses unknown names.
+    LossName = Literal[tuple(LOSSES)]
+
+
+def losses_help() -> str:
+    """Return the --help of --training.loss."""
+    return f"Loss (docs/losses.md). {'; '.join(f'{name}: {kind.summary}' for name, kind in LOSSES.items())}."
 
 
 @dataclass(frozen=True)
@@ -54,8 +83,9 @@ class LossConfig:
         """Raise BadOption for an option other than its default that the loss does not use."""
         for one in fields(self):
             value = getattr(self, one.name)
-            if value != one.default and loss not in LOSSES_OF[one.name]:
+            if value != one.default and one.name not in LOSSES[loss].options:
+                having = " and ".join(name for name, kind in LOSSES.items() if one.name in kind.options)
+                name = option(f"training.losses.{one.name}", value)
                 raise BadOption(
-                    f"{option(f'training.losses.{one.name}', value)} is of `training.loss` "
-                    f"{' and '.join(LOSSES_OF[one.name])}, and that is {loss}; give the one, or leave out the other"
+                    f"{name} is of `training.loss` {having}, and that is {loss}; give the one, or leave out the other"
                 )

@@ -35,8 +35,8 @@ def recipe(name: RecipeName) -> dict[str, Any]:
 
     name: "paper", every number of Mussmann, Jia and Liang (2020), which are the defaults of RunConfig; "tuned",
     with more average precision on WikiQA while labels are few (docs/recipes.md); or "records", with a matcher of fields
-    in place of a trained encoder (docs/matcher.md). The losses in-batch-softmax and
-    momentum use no head: with them replace head by "batch-norm" and head_start by "fixed".
+    in place of a trained encoder (docs/matcher.md). With a loss that uses no head (docs/losses.md)
+    replace head by "batch-norm" and head_start by "fixed".
 
     Examples:
         >>> config = al_ray.RunConfig(task=str(folder / "task"), **al_ray.recipe("tuned"))

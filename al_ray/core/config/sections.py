@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from al_ray.core.config.bounds import RARE, Between, Seed
-from al_ray.core.config.losses import WITHOUT_HEAD, LossConfig, LossName
+from al_ray.core.config.losses import LOSSES, LossConfig, LossName, losses_help
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
 
@@ -157,9 +157,7 @@ class TrainingConfig:
     """A training whose refitted loss stays above this is repeated with another order of the pairs."""
     tries: Annotated[int, Between(1, 100), RARE] = 3
     """Number of such trainings before the run fails."""
-    loss: LossName = "bce"
-    """Loss (docs/losses.md). bce: binary cross-entropy. focal, ghm, ohem: emphasise hard pairs. in-batch,
-    in-batch-softmax, momentum: other right texts of the batch, or of earlier batches, are further negatives."""
+    loss: LossName = field(default="bce", metadata={"help": losses_help()})
     losses: Annotated[LossConfig, RARE] = field(default_factory=LossConfig)
     frozen_layers: Annotated[int | Literal["half"], Between(0, 1_000)] = 0
     """Do not train the embeddings and this many layers of the transformer, counted from the first; 0: train all. half:
@@ -185,6 +183,8 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Raise BadOption for options of the head that the loss does not use, and for a word that is no choice."""
+        if self.loss not in LOSSES:
+            raise BadOption(f"`training.loss` is {self.loss!r}; give one of {', '.join(LOSSES)}")
         if isinstance(self.frozen_layers, str) and self.frozen_layers != "half":
             raise BadOption(f"`training.frozen_layers` is {self.frozen_layers!r}; give a number or half")
         if self.l2_sp * self.learning_rate > 1:
@@ -192,7 +192,7 @@ class TrainingConfig:
                 f"`training.l2_sp={self.l2_sp:g}` times `training.learning_rate={self.learning_rate:g}` is above 1, so "
                 f"a step would go back beyond the initial weights; give at most {1 / self.learning_rate:g}"
             )
-        headless, start = self.loss in WITHOUT_HEAD, (self.initial_weight, self.initial_bias)
+        headless, start = not LOSSES[self.loss].trains_head, (self.initial_weight, self.initial_bias)
         if start != INITIAL and (headless or self.head_start == "refit"):
             cause = (
                 f"{option('training.loss', self.loss)} uses no head"

@@ -8,7 +8,7 @@ import importlib.util
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -17,10 +17,9 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
-from al_ray.runs.candidate_figures import candidate_scalars
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.run_state import at_its_end, bound_config
-from al_ray.runs.untrained_figures import untrained_line
+from al_ray.runs.trackers.port import Track, figures_after
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import refuse_secrets
@@ -37,18 +36,13 @@ CLIENT = {
 MOST_PARAMETERS = 100  # In one call to the server.
 logger = logging.getLogger(__name__)
 
-Track = Callable[[RunFolder], None]
-"""Writes the complete rounds of a run, and its last model once it has ended."""
 
-
-def tracking(uri: str | None) -> Track:
-    """Return the function that writes runs to the tracking server of a URI; without one it does nothing.
+def tracking(uri: str) -> Track:
+    """Return the function that writes runs to the tracking server of a URI.
 
     It warns when the server fails, because a run must not end by that. BadOption if the URI has a password, the
     package is missing or the server does not answer now.
     """
-    if uri is None:
-        return lambda folder: None
     # databricks://scope:prefix names where secrets are, and holds none.
     if not uri.startswith("databricks:"):
         refuse_secrets(uri, "`mlflow` ", CREDENTIALS)
@@ -66,7 +60,7 @@ def tracking(uri: str | None) -> Track:
             f"{option('mlflow', uri)}: no tracking server answers there ({_short(error)}); start one"
         ) from error
 
-    def track(folder: RunFolder) -> None:
+    def track(folder: RunFolder, group: str) -> None:
         try:
             _write(client, folder)
         except errors as error:
@@ -114,17 +108,8 @@ def _write(client: Any, folder: RunFolder) -> None:
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
     logged = int(run.data.metrics.get("round", 0))
-    without = None if logged else untrained_line(lines[0])
-    for line in [*([] if without is None else [{**without, "seconds": {}}]), *lines[logged:]]:
-        seconds = {f"seconds/{stage}": value for stage, value in line["seconds"].items()}
-        numbers = {**line, **seconds, **candidate_scalars(line)}
-        log(
-            metrics=[
-                entities.Metric(name, value, now, line["labels"])
-                for name, value in numbers.items()
-                if isinstance(value, int | float)
-            ]
-        )
+    for labels, figures in figures_after(lines, logged):
+        log(metrics=[entities.Metric(name, value, now, labels) for name, value in figures.items()])
     if at_its_end(folder.path, config) and run.data.tags.get(MODEL_ROUND) != str(folder.last):
         client.log_artifacts(run.info.run_id, str(fetched(folder.round(folder.last) / "model")), "model")
         client.set_tag(run.info.run_id, MODEL_ROUND, str(folder.last))

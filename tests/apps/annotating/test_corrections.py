@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.oracles.people import FileOracle

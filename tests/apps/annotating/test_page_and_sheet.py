@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.cli import labels
 from al_ray.cli._shared import entry
 from al_ray.core.errors import LabelsAwaited

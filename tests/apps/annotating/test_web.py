@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.labelling import buy_labels
 from al_ray.apps.annotating.annotator import RunStatus
 from al_ray.apps.annotating.options import QUESTION, PageOptions, remember
 from al_ray.cli import labels

@@ -5,13 +5,16 @@ import importlib.util
 import pytest
 from ray.tune.result import TIMESTEPS_TOTAL
 
-from al_ray.apps.grid.runner import run_grid
-from al_ray.apps.grid.spec import GridConfig
-from al_ray.apps.grid.trackers import FIELDS, refuse_untracked, round_metrics, tracked
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.grid.ray_tune import FIELDS, Grid, round_metrics
+from al_ray.apps.grid.runner import run_grid, tracker_of
+from al_ray.apps.grid.spec import Axes, GridConfig
 from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
+from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import write_task
+from al_ray.running.run import RunSpec
 from al_ray.runs.trackers.mlflow import EXPERIMENT
 from tests.tracking_server import by_name, runs_of
 from tests.tracking_server import server as server
@@ -46,17 +49,20 @@ def test_each_run_of_a_grid_is_a_run_of_mlflow_tagged_with_its_configuration(ser
         assert int(last["average_precision"]["step"]) == last_round.labels
 
 
-def test_trackers_get_the_metrics_of_a_round_and_nothing_that_tune_adds():
+def test_a_round_of_a_trial_is_what_it_reported_and_nothing_that_tune_adds():
     line = {"round": 1, "labels": 16, "average_precision": 0.5}
     result = {**line, "cell": "static-s0", FIELDS: list(line), TIMESTEPS_TOTAL: 16, "pid": 7, "done": False}
     assert round_metrics(result) == line
-    assert tracked(result) == {**line, TIMESTEPS_TOTAL: 16}
 
 
-def test_a_tracker_that_is_not_installed_is_refused_by_name(monkeypatch):
+def test_a_tracker_that_is_not_installed_is_refused_by_name(monkeypatch, tmp_path):
+    def grid(**trackers):
+        how = GridConfig(**trackers)
+        return Grid(Axes(("static",), (0,), ("e",)), RunSpec(RunConfig(task="t"), ClusterConfig()), how, tmp_path)
+
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    refuse_untracked(GridConfig())
+    tracker_of(grid())
     with pytest.raises(BadOption, match=r"`mlflow` needs the package mlflow.*pip install .*\.\[mlflow\]"):
-        refuse_untracked(GridConfig(mlflow="http://127.0.0.1:5000"))
-    with pytest.raises(BadOption, match="--wandb needs the package wandb"):
-        refuse_untracked(GridConfig(wandb="project"))
+        tracker_of(grid(mlflow="http://127.0.0.1:5000"))
+    with pytest.raises(BadOption, match="`wandb` needs the package wandb"):
+        tracker_of(grid(wandb="project"))

@@ -1,6 +1,7 @@
 """Which candidate edges are matches: values worked by hand, laws, and slow twins."""
 
 from fractions import Fraction
+from pathlib import Path
 from unittest.mock import patch
 
 import networkx as nx
@@ -10,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.apps.matching import assignment
-from al_ray.apps.matching.assignment import BY_MODEL, OFFSET, SAID_NO, SAID_YES, CandidateEdges, assign
+from al_ray.apps.matching.assignment import BY_MODEL, CHOOSERS, OFFSET, SAID_NO, SAID_YES, CandidateEdges, assign
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, AssignmentRule, assignments_help
+from al_ray.apps.matching.cutoff import choose_assignment
+from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 
-RULES = ("all", "best", "mutual", "one-to-one")
+RULES = tuple(CHOOSERS)
 DECISIONS = st.sampled_from([BY_MODEL] * 8 + [SAID_YES, SAID_NO])
 # Below all scores, among them, equal to one of them, above all but the highest.
 CUTOFFS = st.sampled_from([-np.inf, -1.0, 0.3, 0.5, 0.875])
@@ -93,6 +97,20 @@ def twin(edges, rule, cutoff):
         "mutual": lambda at: is_best(at, 0) and is_best(at, 1),
     }[rule]
     return [at in yes or (at in candidates and kept(at)) for at in range(len(edges))]
+
+
+def test_a_rule_is_added_by_its_entry_and_its_function(monkeypatch):
+    assert set(ASSIGNMENTS) == set(CHOOSERS)
+    with pytest.raises(BadOption, match=f"--assign is 'one'; give one of {', '.join(ASSIGNMENTS)}"):
+        MatchOptions(left=Path("t"), assign="one")
+    monkeypatch.setitem(ASSIGNMENTS, "one", AssignmentRule("the best edge of all", of_best=True))
+    monkeypatch.setitem(CHOOSERS, "one", lambda open_edges: open_edges.ranked[:1])
+    edges = edges_of([(0, 0, 0.75), (0, 1, 0.875), (1, 0, 0.25), (2, 2, 0, SAID_YES)])
+    assert matches(edges, "one", 0.0) == [(0, 1), (2, 2)]
+    assert "; one: the best edge of all. Default" in assignments_help()
+    assert choose_assignment(MatchOptions(left=Path("t"), assign="one"), True) == "one"
+    with pytest.raises(BadOption, match="with --assign one give another cutoff, or none"):
+        MatchOptions(left=Path("t"), assign="one", best=3)
 
 
 def test_all_takes_the_edges_from_the_cutoff_on():

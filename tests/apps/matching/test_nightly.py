@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import al_ray
-from al_ray.apps.matching.drift.folder import write_suggested
+from al_ray.apps.drift.folder import write_suggested
 from al_ray.core.labels import Batch, State, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.scorer import Scorer

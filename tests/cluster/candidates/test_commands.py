@@ -17,8 +17,8 @@ import pytest
 import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.views import score_words
+from al_ray.apps.drift.measure import cosine_of_matches
 from al_ray.apps.matching.cutoff import choose_cutoff
-from al_ray.apps.matching.drift.measure import cosine_of_matches
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run

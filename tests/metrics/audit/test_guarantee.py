@@ -21,8 +21,8 @@ from al_ray.metrics.audit.guarantee import (
 from al_ray.metrics.audit.score_bands import BandAudit, allotted, draw_ranks
 from al_ray.metrics.audit.second_draw import crossing, outlook, with_labels_known
 from al_ray.metrics.thresholds import parse_rule
-from benchmarks.promised_populations import Population, SampledAudits, populations
-from benchmarks.promising import StoredLimits
+from studies.promised_populations import Population, SampledAudits, populations
+from studies.promising import StoredLimits
 
 AUDITS = 300
 # More misses than this among 300 audits have a probability below 0.002 if each has 5% (mean 15, deviation 3.8).

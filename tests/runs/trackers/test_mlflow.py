@@ -122,9 +122,9 @@ def with_rounds(folder: RunFolder, rounds: int) -> RunFolder:
 
 def test_a_run_is_written_once_and_continued_after_a_stop(memory, tmp_path, task):
     track, folder = tracking("http://mlflow"), RunFolder(tmp_path / "first", task)
-    track(folder)
+    track(folder, "")
     assert memory.runs == []
-    track(with_rounds(folder, 1))
+    track(with_rounds(folder, 1), "")
     (tracked,) = memory.runs
     assert tracked.name == "first"
     assert tracked.tags == {"strategy": "uncertainty", "seed": "0", "encoder": "all-MiniLM-L6-v2", "budget": "12"}
@@ -135,7 +135,7 @@ def test_a_run_is_written_once_and_continued_after_a_stop(memory, tmp_path, task
     assert tracked.artifacts == []
     # Another session, and the command once more after the end.
     for _ in range(2):
-        tracking("http://mlflow")(with_rounds(RunFolder(tmp_path / "first", task), 2))
+        tracking("http://mlflow")(with_rounds(RunFolder(tmp_path / "first", task), 2), "")
         assert memory.runs == [tracked]
         assert tracked.steps("average_precision") == tracked.steps("round") == [5, 10]
         assert tracked.artifacts == ["model/scorer.json: model 2"]
@@ -151,7 +151,7 @@ def test_a_run_with_a_matcher_has_the_cosine_alone_and_the_recall_of_its_candida
     recall = CandidateRecall(90, 4, {"cosine": 0.5, "3-grams": None, "both": 0.75})
     line = {**folder.metrics()[0], "candidates": {"dev": CandidateFigures(recall, 0.25).as_dict()}}
     write_text(folder.path / "metrics.jsonl", json.dumps(line) + "\n")
-    tracking("http://mlflow")(folder)
+    tracking("http://mlflow")(folder, "")
     values = {name: value for name, value, _ in memory.runs[0].metrics if name.startswith("candidates")}
     assert values == {
         "candidates/dev/number": 90, "candidates/dev/recall/cosine": 0.5, "candidates/dev/recall/both": 0.75,
@@ -161,14 +161,14 @@ def test_a_run_with_a_matcher_has_the_cosine_alone_and_the_recall_of_its_candida
 
 def test_a_parameter_that_changed_is_a_tag_and_a_run_that_the_server_lacks_is_new(memory, tmp_path, task):
     track, folder = tracking("http://mlflow"), with_rounds(RunFolder(tmp_path, task), 2)
-    track(folder)
+    track(folder, "")
     folder.bind(replace(RUN, rounds=3))
-    track(folder)
+    track(folder, "")
     assert memory.runs[0].params["rounds"] == "2"
     # 5, 7 and 11 labels.
     assert (memory.runs[0].tags["rounds"], memory.runs[0].tags["budget"]) == ("3", "23")
     memory.runs[0].id = "deleted"
-    track(folder)
+    track(folder, "")
     assert memory.runs[1].steps("round") == [5, 10]
     assert json.loads((tmp_path / "mlflow.json").read_text()) == {"run_id": "id1"}
 
@@ -176,17 +176,11 @@ def test_a_parameter_that_changed_is_a_tag_and_a_run_that_the_server_lacks_is_ne
 def test_a_server_that_fails_is_a_warning_and_gets_what_is_missing_later(memory, tmp_path, task, caplog):
     track, folder = tracking("http://mlflow"), with_rounds(RunFolder(tmp_path, task), 1)
     memory.down = True
-    track(folder)
+    track(folder, "")
     assert "`mlflow`: API request failed: connection refused; the next round" in caplog.text
     memory.down = False
-    track(with_rounds(folder, 2))
+    track(with_rounds(folder, 2), "")
     assert memory.runs[0].steps("round") == [5, 10]
-
-
-def test_without_a_uri_nothing_is_written(tmp_path, task):
-    folder = with_rounds(RunFolder(tmp_path, task), 1)
-    tracking(None)(folder)
-    assert not (tmp_path / "mlflow.json").exists()
 
 
 def test_a_server_that_does_not_answer_is_refused(memory):
@@ -230,7 +224,7 @@ def test_parameters_have_dotted_names():
 @pytest.mark.slow
 def test_a_real_server_gets_all_of_it_once(server, tmp_path, task):
     for rounds in (1, 2, 2):
-        tracking(server)(with_rounds(RunFolder(tmp_path / "real", task), rounds))
+        tracking(server)(with_rounds(RunFolder(tmp_path / "real", task), rounds), "")
     own = json.loads((tmp_path / "real" / mlflow_tracking.FILE).read_text())["run_id"]
     runs = runs_of(server, mlflow_tracking.EXPERIMENT)
     # The server is the test's other task's, too.

@@ -87,7 +87,7 @@ def merge(kept: ScoredPairs, *found: ScoredPairs) -> ScoredPairs:
 def best_of_texts(scored: ScoredPairs, space: PairSpace, texts: tuple[int, int], yes: Keys) -> ScoredPairs:
     """Return the pairs that are the best of one of their texts, and those labelled yes.
 
-    Only these decide matches by `best` and `mutual`. If the best one of a text goes, all its pairs are searched again
+    Only these decide matches by a rule of best edges. If the best one of a text goes, all its pairs are searched again
     (plan_requery), so no other pair is needed then either. Ties: as in `assign`. texts: numbers of left and right ones.
     """
     # The best pair first; right texts are numbered after left ones.

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.assignment_rules import Assignment
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.incremental.merging import Requery
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import ScoredPairs
-from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.search import exact_cosines, find_candidates
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.token_store import pool_folder, read_coverage

@@ -3,18 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.page.bands import Band
 from al_ray.apps.matching.page.clusters import SizeGroup
 from al_ray.apps.matching.page.summary import DriftFigures, MatchSummary, ShownBand
 from al_ray.apps.matching.summary import compared
 from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent
 
-RULES = {
-    "all": "every pair above the cutoff",
-    "best": "the best match of each left text; of one table, of either text",
-    "mutual": "pairs whose two texts are each the best match of the other",
-    "one-to-one": "the highest sum of scores, less the cutoff, with at most one match for each text",
-}
 CLUSTERINGS = {
     "components": "texts that a chain of matches connects",
     "average": "average linkage, by the mean score of all pairs between two groups",
@@ -30,7 +25,7 @@ def facts(summary: MatchSummary) -> list[tuple[str, str]]:
         ("Model", f"{model['run']}, round {model['round']}"),
         ("Cutoff", f"{lowest} ({cutoff['source']})"),
         ("Search", compared(record)),
-        ("Rule", f"{record['assign']}: {RULES[record['assign']]}"),
+        ("Rule", f"{record['assign']}: {ASSIGNMENTS[record['assign']].summary}"),
     ]
     for name, of in (("precision", "pairs above the cutoff"), ("recall", "pairs that match")):
         if cutoff[name] is not None:

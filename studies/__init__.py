@@ -1,0 +1,1 @@
+"""Studies of questions, which measure quality and not speed: python -m studies NAME. Not part of the wheel."""
