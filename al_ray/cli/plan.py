@@ -6,6 +6,7 @@
 import sys
 
 import al_ray
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.recipe import recipe_defaults, recipe_unless_chosen
 
@@ -17,4 +18,4 @@ def main() -> None:
     arguments = sys.argv[1:]
     description = "Memory, time and cost of a run, before anything starts."
     defaults = recipe_defaults(arguments) or recipe_unless_chosen(arguments)
-    print(al_ray.plan(parse_options(OPTIONS, "plan", description, arguments, defaults)))
+    print(as_called(str(al_ray.plan(parse_options(OPTIONS, "plan", description, arguments, defaults)))))
