@@ -9,7 +9,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.task import FieldType, LabelsAre
 from al_ray.datasets.field_types import parse_types
 from al_ray.datasets.tables.format_options import ColumnNames, TableOptions, TablePaths, TypedNames, paths_of
-from al_ray.datasets.tables.reader import TableFormat
+from al_ray.datasets.tables.reader import FORMATS, TableFormat
 from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
@@ -135,8 +135,8 @@ class OwnTexts(TableOptions):
             _check_several(side, paths_of(tables), ids)
         others = [path for path in (self.labels, self.source) if path is not None]
         files = [*paths_of(self.left), *paths_of(self.right), *others]
-        formats = {self.reading.format_of(path) for path in files}
-        if not formats & {"csv", "tsv"} and (self.delimiter or self.quoting == "none" or not self.header):
+        delimiters = {FORMATS[self.reading.format_of(path)].delimiter for path in files}
+        if not any(delimiters) and (self.delimiter or self.quoting == "none" or not self.header):
             raise BadOption(
                 "--delimiter, --quoting and --no-header are for CSV and TSV files, and no such file is given"
             )
