@@ -10,7 +10,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from al_ray.apps.exporting.check import describe_check
 from al_ray.apps.exporting.facts import Facts, RunFacts
 from al_ray.apps.exporting.int8 import describe_cost
-from al_ray.apps.exporting.matcher_card import matcher_lines, matcher_scores
+from al_ray.apps.exporting.matcher_card import ceiling_factor, matcher_lines, matcher_scores
 from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
 from al_ray.core.text_table import format_probability
@@ -178,7 +178,8 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     elif _is_untrained(scorer):
         yield "The score is the cosine. p of `scorer.json` has the order of the cosines and was fitted to no label."
     else:
-        yield f"p = sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f}) (`scorer.json`)."
+        rises = f"sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f})"
+        yield f"p = {ceiling_factor(fit)}{rises} (`scorer.json`)."
     if a:
         yield ""
         yield (

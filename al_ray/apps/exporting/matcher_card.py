@@ -32,6 +32,11 @@ def matcher_lines(about: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {number}. {name}" for number, name in enumerate(about["comparisons"]))
 
 
+def ceiling_factor(fit: Mapping[str, Any]) -> str:
+    """Return the ceiling by which the sigmoid of a fit is multiplied, such as "0.8312 ", or nothing."""
+    return f"{float(fit['ceiling']):.4f} " if "ceiling" in fit else ""
+
+
 def matcher_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     """Yield how p becomes a score. scorer: the content of scorer.json."""
     yield (
@@ -41,6 +46,6 @@ def matcher_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     if (fit := scorer.get("recalibration")) is not None:
         yield ""
         yield (
-            f"The probability of a match, fitted to drawn pairs: sigmoid({float(fit['weight']):.4f} (2 + p) "
-            f"{float(fit['bias']):+.4f})."
+            f"The probability of a match, fitted to drawn pairs: {ceiling_factor(fit)}"
+            f"sigmoid({float(fit['weight']):.4f} (2 + p) {float(fit['bias']):+.4f})."
         )
