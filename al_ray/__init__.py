@@ -17,32 +17,45 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from al_ray.active_learning.config import RunConfig
+    from al_ray.active_learning.stopping import StopConfig
     from al_ray.api.audits import estimate_audit, sample_audit
     from al_ray.api.evaluation import compare, evaluate
+    from al_ray.api.evaluation_sets import prepare_evaluation
     from al_ray.api.exporting import ExportFolder, export_model
     from al_ray.api.grids import run_grid
+    from al_ray.api.labelling.changes import close_round, correct_labels
+    from al_ray.api.labelling.page import annotate
+    from al_ray.api.labelling.status import label_status
     from al_ray.api.labels import export_labels, import_labels
+    from al_ray.api.match_audits import sample_matches
     from al_ray.api.matchers import RecordModel, RecordScores, load_matcher
     from al_ray.api.matching import MatchFolder, match, match_into
     from al_ray.api.models import PairModel, load_model
+    from al_ray.api.planning import plan
     from al_ray.api.reports import report
     from al_ray.api.run_reading import Run, load_run
-    from al_ray.api.runs import run
+    from al_ray.api.runs import RunJob, run, run_job
+    from al_ray.api.serving import serve
     from al_ray.api.tasks import load_task, prepare
-    from al_ray.api.training import train_bi_encoder, train_cross_encoder
+    from al_ray.api.training import plan_training, train_bi_encoder, train_cross_encoder
+    from al_ray.apps.annotating.options import PageOptions
     from al_ray.apps.audit.options import AuditConfig
     from al_ray.apps.cross_encoder.options import TrainConfig
     from al_ray.apps.exporting.options import ExportOptions
     from al_ray.apps.grid.spec import Axes, GridConfig
     from al_ray.apps.matching.options import MatchOptions
+    from al_ray.apps.planning.options import PlanOptions
+    from al_ray.apps.serving.options import ServeOptions
     from al_ray.core.config.cluster import ClusterConfig
     from al_ray.core.config.recipes import recipe
     from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
     from al_ray.core.errors import AlRayError, LabelsAwaited
-    from al_ray.datasets.sources import Synthetic
+    from al_ray.datasets.question_logs import QuestionLogs
+    from al_ray.datasets.sources import Qqp, Synthetic, Wikiqa
     from al_ray.datasets.tables.extension import extension_of
     from al_ray.datasets.tables.format_options import TableOptions
     from al_ray.datasets.tables.options import OwnTexts
+    from al_ray.runs.round_table import format_round
 
 __version__ = "0.2.0"
 
@@ -50,8 +63,12 @@ __all__ = (
     # A task: texts, splits and known pairs.
     "Synthetic",
     "OwnTexts",
+    "Qqp",
+    "Wikiqa",
+    "QuestionLogs",
     "extension_of",
     "prepare",
+    "prepare_evaluation",
     "load_task",
     # A run: its options and results.
     "RunConfig",
@@ -61,17 +78,29 @@ __all__ = (
     "ClusterConfig",
     "recipe",
     "run",
+    "RunJob",
+    "run_job",
+    "format_round",
+    "StopConfig",
     "load_run",
     "Run",
-    # Its labels, as tables.
+    "plan",
+    "PlanOptions",
+    # Its labels: counts, tables, and the page on which people label.
+    "label_status",
     "export_labels",
     "import_labels",
+    "correct_labels",
+    "close_round",
     "TableOptions",
+    "annotate",
+    "PageOptions",
     # Many runs, and models trained on existing labels.
     "Axes",
     "GridConfig",
     "run_grid",
     "TrainConfig",
+    "plan_training",
     "train_bi_encoder",
     "train_cross_encoder",
     # Evaluation, reports and models.
@@ -92,10 +121,13 @@ __all__ = (
     "ExportOptions",
     "export_model",
     "ExportFolder",
+    "serve",
+    "ServeOptions",
     # Audits: precision from a few labels of people.
     "AuditConfig",
     "sample_audit",
     "estimate_audit",
+    "sample_matches",
     # Errors.
     "AlRayError",
     "LabelsAwaited",
@@ -103,6 +135,20 @@ __all__ = (
 
 # A public name -> the module that defines it.
 _MODULES = {
+    "plan_training": "al_ray.api.training",
+    "sample_matches": "al_ray.api.match_audits",
+    "StopConfig": "al_ray.active_learning.stopping",
+    "format_round": "al_ray.runs.round_table",
+    "run_job": "al_ray.api.runs",
+    "RunJob": "al_ray.api.runs",
+    "prepare_evaluation": "al_ray.api.evaluation_sets",
+    "QuestionLogs": "al_ray.datasets.question_logs",
+    "Wikiqa": "al_ray.datasets.sources",
+    "Qqp": "al_ray.datasets.sources",
+    "PlanOptions": "al_ray.apps.planning.options",
+    "plan": "al_ray.api.planning",
+    "ServeOptions": "al_ray.apps.serving.options",
+    "serve": "al_ray.api.serving",
     "AlRayError": "al_ray.core.errors",
     "AuditConfig": "al_ray.apps.audit.options",
     "Axes": "al_ray.apps.grid.spec",
@@ -126,6 +172,11 @@ _MODULES = {
     "TableOptions": "al_ray.datasets.tables.format_options",
     "TrainConfig": "al_ray.apps.cross_encoder.options",
     "TrainingConfig": "al_ray.core.config.sections",
+    "PageOptions": "al_ray.apps.annotating.options",
+    "annotate": "al_ray.api.labelling.page",
+    "close_round": "al_ray.api.labelling.changes",
+    "correct_labels": "al_ray.api.labelling.changes",
+    "label_status": "al_ray.api.labelling.status",
     "compare": "al_ray.api.evaluation",
     "estimate_audit": "al_ray.api.audits",
     "evaluate": "al_ray.api.evaluation",

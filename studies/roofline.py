@@ -13,7 +13,7 @@ from pathlib import Path
 
 from al_ray.apps.planning import stage_times
 from al_ray.apps.planning.hardware import H200, Card, Constants, Time, assumed_constants
-from al_ray.apps.planning.options import Options
+from al_ray.apps.planning.options import PlanOptions
 from al_ray.apps.planning.plan import setting_of, time_words
 from al_ray.apps.planning.setting import Setting
 from al_ray.core.config.sections import SearchConfig
@@ -55,20 +55,20 @@ class Work:
         return amount / (PCIE if self.kind == "PCIe" else card.bandwidth)
 
 
-def pool(kind: str = "exact", index: str = "Flat", evaluation: int = 2) -> Options:
+def pool(kind: str = "exact", index: str = "Flat", evaluation: int = 2) -> PlanOptions:
     """The worked size: a million texts on a GPU, and a trainer on another."""
     search = SearchConfig(kind=kind, index=index, nprobe=PROBED)  # pyright: ignore[reportArgumentType]
-    return Options(
+    return PlanOptions(
         texts=1_000_000, evaluation_texts=evaluation, tokens=16, max_length=32, gpus=2, rounds=1, search=search
     )
 
 
-def bert(tokens: int) -> Options:
+def bert(tokens: int) -> PlanOptions:
     """QQP in 10 rounds from 2,048 labels, with BERT-base."""
-    return Options(texts=275_000, dim=768, layers=12, tokens=tokens, max_length=128, gpus=2, rounds=10)
+    return PlanOptions(texts=275_000, dim=768, layers=12, tokens=tokens, max_length=128, gpus=2, rounds=10)
 
 
-def setting(options: Options, constants: Constants) -> Setting:
+def setting(options: PlanOptions, constants: Constants) -> Setting:
     """The inputs of the formulas of jobs.plan."""
     return setting_of(options, options.sizes, options.workers, constants)
 
@@ -78,12 +78,12 @@ def host_alone(constants: Constants) -> Constants:
     return replace(constants, **{name: replace(getattr(constants, name), value=inf) for name in ON_GPU})
 
 
-def layer_weights(options: Options) -> float:
+def layer_weights(options: PlanOptions) -> float:
     """Weights of the matrix products of all layers."""
     return 12.0 * options.sizes.width**2 * options.sizes.layers
 
 
-def activations(options: Options, texts: float) -> float:
+def activations(options: PlanOptions, texts: float) -> float:
     """Bytes that the layers of a forward pass read and write: 120 for a number of a token's vector, in each layer.
 
     Without fused kernels: 24 for four casts, 36 for six products, 8 for attention, 16 for the GELU, 20 for two sums and
@@ -93,7 +93,7 @@ def activations(options: Options, texts: float) -> float:
     return 120.0 * sizes.layers * sizes.width * sizes.tokens * texts
 
 
-def embedding(options: Options) -> Iterator[Work]:
+def embedding(options: PlanOptions) -> Iterator[Work]:
     """A pass over all texts, and its copies. Every batch casts the weights to bf16 (6 bytes) and reads them (2)."""
     sizes, texts = options.sizes, options.sizes.texts
     weights = 8.0 * layer_weights(options) * math.ceil(texts / options.encoder_batch)
@@ -102,7 +102,7 @@ def embedding(options: Options) -> Iterator[Work]:
     yield Work("copies of embed", "PCIe", 0, texts * (9.0 * sizes.tokens + 4.0 * sizes.dim), 0, lambda _: Time())
 
 
-def step(options: Options) -> Work:
+def step(options: PlanOptions) -> Work:
     """A training step: a forward pass, and twice as much backward, over both texts of each pair.
 
     44 bytes of a parameter for AdamW and clipping. Of a weight, in each pass: a cast (6), two reads (4), a gradient in
@@ -120,7 +120,7 @@ def step(options: Options) -> Work:
     )
 
 
-def searches(options: Options) -> Iterator[Work]:
+def searches(options: PlanOptions) -> Iterator[Work]:
     """The exact join, and two indexes, for one batch of pairs."""
     sizes, texts, count = options.sizes, options.sizes.texts, options.batches[0]
 
@@ -134,7 +134,7 @@ def searches(options: Options) -> Iterator[Work]:
     yield Work(f"knn, IVF{CELLS}", "fp32", 2.0 * product, 4.0 * texts * probed * sizes.dim, 0, planned)
 
 
-def works() -> Iterator[tuple[Work, Options]]:
+def works() -> Iterator[tuple[Work, PlanOptions]]:
     """All stages of the worked size, each with the options of its plan."""
     exact = pool()
     sizes, measured = exact.sizes, pool(evaluation=exact.sizes.texts)
@@ -149,7 +149,7 @@ def works() -> Iterator[tuple[Work, Options]]:
     yield Work("checkpoint", "PCIe", 0, 12.0 * sizes.parameters, 0, lambda _: Time()), exact
 
 
-def row(work: Work, options: Options, times: float = 1.0) -> list[str]:
+def row(work: Work, options: PlanOptions, times: float = 1.0) -> list[str]:
     """The cells of a line. The bound leaves activations out."""
     constants = assumed_constants(H200)
     host, planned = (work.planned(setting(options, one)).seconds for one in (host_alone(constants), constants))

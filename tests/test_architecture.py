@@ -116,7 +116,7 @@ LOCAL_IMPORTS = {
     # A machine with a GPU may have torch and no Faiss, and all but indexes works there.
     ("al_ray.search.faiss_index", "faiss"),
     # The packages of the page are an extra, which the other oracles do not need.
-    ("al_ray.cli._run.pipeline", "al_ray.cli._run.page"),
+    ("al_ray.api.runs", "al_ray.api.labelling.run_page"),
     # The driver, which has no network, would load all of transformers' networks.
     ("al_ray.encoders.products", "transformers"),
     # Ray takes a second to import, and one shard needs none.
@@ -126,12 +126,38 @@ LOCAL_IMPORTS = {
     # They load torch, and are of no use to who only reads a run, its labels or an audit of it.
     ("al_ray.oracles.registry", "al_ray.oracles.cross_encoder"),
     ("al_ray.runs.trackers.tensorboard", "tensorboardX"),
-    ("al_ray.api.run_reading", "al_ray.api.models"),
+    *(("al_ray.api.run_reading", module) for module in ("al_ray.api.models", "al_ray.api.run_printout")),
     *(("al_ray.api.audits", module) for module in ("al_ray.apps.audit.sampling", "al_ray.cluster.session")),
     # A fifth of a second, which only estimates need.
     ("al_ray.metrics.intervals", "scipy.special"),
     # It loads pandas where that is installed, and only a run with a matcher needs it.
     *((f"al_ray.matcher.{module}", "sklearn") for module in ("cosine_trees", "extra_trees", "splines", "forest")),
+}
+# What a command may import of al_ray beside its public names, as al_ray.match.
+COMMANDS_MAY = ("al_ray.api", "al_ray.core", "al_ray.cli")
+# Modules of commands that import more than that, still. It becomes shorter and never longer.
+BELOW_THE_API = {
+    "al_ray.cli._augment.options",
+    "al_ray.cli._augment.pipeline",
+    "al_ray.cli._evaluate.calibration",
+    "al_ray.cli._evaluate.checks",
+    "al_ray.cli._evaluate.options",
+    "al_ray.cli._evaluate.pipeline",
+    "al_ray.cli._evaluate.printout",
+    "al_ray.cli._evaluate.scores",
+    "al_ray.cli._grid.options",
+    "al_ray.cli._grid.pipeline",
+    "al_ray.cli._mine.options",
+    "al_ray.cli._mine.pipeline",
+    "al_ray.cli._paraphrase.options",
+    "al_ray.cli._paraphrase.pipeline",
+    "al_ray.cli._reproduce.options",
+    "al_ray.cli._reproduce.pipeline",
+    "al_ray.cli._shared.entry",
+    "al_ray.cli._shared.next_steps",
+    "al_ray.cli._shared.option_types",
+    "al_ray.cli._shared.results",
+    "al_ray.cli._shared.terminal",
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"
@@ -231,6 +257,19 @@ def imports_go_down(sources: list[Source]) -> list[str]:
     return complaints
 
 
+def commands_call_the_api(sources: list[Source]) -> list[str]:
+    complaints: list[str] = []
+    for source in sources:
+        if not inside(source.module, ["al_ray.cli"]):
+            continue
+        below = [(node, name) for node, name in source.imports if room_of(name) and not inside(name, COMMANDS_MAY)]
+        if source.module not in BELOW_THE_API:
+            complaints += [source.at(node, f"{name} is below the API") for node, name in below]
+        elif not below:
+            complaints.append(f"{source.path}: it imports nothing below the API; take it out of BELOW_THE_API")
+    return complaints
+
+
 def pure_rooms_compute(sources: list[Source]) -> list[str]:
     complaints: list[str] = []
     for source in sources:
@@ -286,7 +325,7 @@ def imports_stand_at_the_top(sources: list[Source]) -> list[str]:
         top = {id(node) for node in source.tree.body} | source.for_types
         if inside(source.module, ["al_ray.cli"]):
             # A command reads its options first, so that --help need not wait for torch and Ray: `main` then imports
-            # the work, such as al_ray.cli._run.pipeline, which may import what is heavy at its top.
+            # the work, such as al_ray.cli._grid.pipeline, which may import what is heavy at its top.
             mains = [node for node in source.tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
             top |= {id(inner) for main in mains for inner in ast.walk(main)}
         for node, name in source.imports:
@@ -453,6 +492,11 @@ BROKEN: dict[Rule, list[dict[str, str]]] = {
         {"al_ray/apps/papers/mining/dense.py": "from al_ray.api import runs"},
         {"al_ray/api/runs.py": "from al_ray.cli import run"},
     ],
+    commands_call_the_api: [
+        {"al_ray/cli/match.py": "from al_ray.apps.matching.options import MatchOptions"},
+        {"al_ray/cli/match.py": "from al_ray.runs import run_folder"},
+        {f"{sorted(BELOW_THE_API)[0].replace('.', '/')}.py": "import al_ray"},
+    ],
     pure_rooms_compute: [
         {"al_ray/active_learning/loop.py": "import time"},
         {"al_ray/metrics/strata.py": "from pathlib import Path"},
@@ -548,7 +592,8 @@ SOUND = {
     "al_ray/cluster/ray_session.py": "'''Ray.'''\nimport ray\nfrom al_ray import __version__\n"
     "try:\n    pass\nexcept (ValueError, KeyError):\n    pass",
     "al_ray/apps/grid/runner.py": "'''Grids.'''\nfrom al_ray.apps.reporting.html import page",
-    "al_ray/cli/run.py": "def main() -> None:\n    from al_ray.api.runs import run",
+    "al_ray/cli/run.py": "import al_ray\nfrom al_ray import match\nfrom al_ray.core.errors import BadOption\n"
+    "def main() -> None:\n    from al_ray.api.runs import run",
     "jobs/run.py": "from al_ray.cluster import session\nfrom al_ray.cli.run import main\nprint('AP')\n"
     "x = config.seeding == 'stated', config.strategy == REFERENCE, 'strategy' in about, strategy == other",
 }

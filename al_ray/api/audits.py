@@ -13,7 +13,7 @@ from al_ray.apps.audit.labelled_audit import calibrate, read_labelled
 from al_ray.apps.audit.match_printout import format_match_precision
 from al_ray.apps.audit.matches import read_labelled_matches
 from al_ray.apps.audit.options import SECOND_BUDGET, AuditConfig
-from al_ray.apps.audit.printout import format_false_positives
+from al_ray.apps.audit.printout import format_false_positives, format_sample
 from al_ray.apps.audit.promises import parse_rules
 from al_ray.apps.audit.thresholds import measured_at
 from al_ray.core.config.cluster import ClusterConfig
@@ -44,6 +44,10 @@ class Audit:
     def sheet(self) -> Path:
         """Return the path of the sheet that people fill in."""
         return self.path / f"{STEM}.csv"
+
+    def lines(self) -> list[str]:
+        """Return what was drawn, and what to do with it."""
+        return list(format_sample(self.record, self.path, self.pairs, not self.written))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.api.labelling.resume import step_after_import
 from al_ray.api.run_reading import Run
 from al_ray.apps.drift.folder import read_suggested_labels
 from al_ray.apps.matching.folder import RECORD
@@ -21,7 +22,7 @@ from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
 from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
-from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
+from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names, labels_reading
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 from al_ray.oracles.llm.oracle import PREFIX
@@ -34,6 +35,7 @@ from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
 TABLE = TableOptions()
+NOTHING_NEW = "nothing is new, so nothing was changed"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class LabelImport:
     """Imported labels: their round, how many there are, how many of them match, and how many the run had before.
 
     If all were known, as after a second import of the same labels, the round is the last one of the run.
-    corrected: pairs that were unsure before. report: rows that were skipped or settled.
+    corrected: pairs that were unsure before. report: rows that were skipped or settled. next_step: the command that
+    trains on the labels, in words.
     """
 
     round: int
@@ -63,6 +66,7 @@ class LabelImport:
     known: int
     corrected: int
     report: Report
+    next_step: str
 
 
 def export_labels(
@@ -122,11 +126,11 @@ def import_labels(
         WrongFolder: if a round of the run waits for answers.
     """
     path, source = storage_path(str(run)), storage_path(str(labels))
-    with writing(path, None if task is None else storage_path(str(task))) as folder:
+    texts = None if task is None else storage_path(str(task))
+    with writing(path, texts) as folder:
         _refuse_unused(path)
         ledger, faults = _finished(folder.ledger), BadRowLog(table.bad_rows, OR_SKIP)
-        names = label_column_names("--columns", columns)
-        content, left_out, by = _read_labels(source, names, table, folder.task, faults)
+        content, left_out, by = _read_labels(source, columns, table, folder.task, faults)
         known, decided = ledger.labels_of(content.pairs), content.labels != UNSURE
         content.sheet.reject(
             decided & (known != OPEN) & (known != UNSURE) & (known != content.labels),
@@ -134,29 +138,35 @@ def import_labels(
             faults,
         )
         fresh, settled = known == OPEN, decided & (known == UNSURE)
-        if not len(content.labels):
-            raise BadFile(f"{source} holds no label; there is nothing to import")
+        _require_labels(source, content)
         number = _add_round(ledger, _Labels(content.pairs, content.labels, by).filter(fresh), path)
         if settled.any():
             refuse_open(folder, content.pairs[settled])
             ledger.correct(content.pairs[settled], content.labels[settled])
     # An unsure pair that the run knows contradicts nothing, and changes nothing.
-    repeated = int(((known == content.labels) | (~decided & (known != OPEN))).sum())
+    same = int(((known == content.labels) | (~decided & (known != OPEN))).sum())
     matches, corrected = int((content.labels[fresh] == YES).sum()), int(settled.sum())
     counts = {**content.settled, **left_out, "labels of pairs that were unsure before": corrected}
-    return LabelImport(number, int(fresh.sum()), matches, repeated, corrected, Report(tuple(faults.skipped), counts))
+    step = step_after_import(path, number, texts, source) if fresh.any() or corrected else NOTHING_NEW
+    return LabelImport(number, int(fresh.sum()), matches, same, corrected, Report(tuple(faults.skipped), counts), step)
+
+
+def _require_labels(source: StoragePath, content: LabelTable) -> None:
+    if not len(content.labels):
+        raise BadFile(f"{source} holds no label; there is nothing to import")
 
 
 def _read_labels(
-    source: StoragePath, columns: tuple[str, ...], table: TableOptions, task: Task, faults: BadRowLog
+    source: StoragePath, columns: str, table: TableOptions, task: Task, faults: BadRowLog
 ) -> tuple[LabelTable, dict[str, int], Names]:
     """Return the labels of a run, of suggested pairs or of a table, counts of those that are left out, and labellers.
 
     The labeller (n,) of each is the language model that gave it, for its labels are not shown to it as examples; or the
     source.
     """
+    names = label_column_names("--columns", columns)
     of_run, of_matches = (source / "config.json").exists(), (source / RECORD).exists()
-    if (of_run or of_matches) and columns != label_column_names("--columns", LABEL_COLUMNS):
+    if (of_run or of_matches) and names != label_column_names("--columns", LABEL_COLUMNS):
         raise BadOption(f"--columns goes with a table, and {source} is none, but a folder of al_ray; leave it out")
     # A path may hold bytes that are not UTF-8.
     name = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
@@ -171,7 +181,7 @@ def _read_labels(
         return content, {}, np.full(len(content.labels), name, dtype=object)
     if not isinstance(source, Path):
         raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
-    content = read_task_labels(source, columns, table.reading, task, faults)
+    content = read_task_labels(source, names, labels_reading(table), task, faults)
     return content, {}, np.full(len(content.labels), name, dtype=object)
 
 

@@ -10,9 +10,12 @@ from al_ray.api.run_reading import Run
 from al_ray.api.runs import CLUSTER
 from al_ray.apps.drift.measure import drift_lines
 from al_ray.apps.drift.report import report_drift
+from al_ray.apps.drift.suggestions import suggestion_lines
 from al_ray.apps.matching import pipeline
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions
+from al_ray.apps.matching.summary import audit_command
+from al_ray.apps.matching.texts import is_task
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
@@ -27,12 +30,13 @@ class MatchFolder:
     """A folder of matches: its files are described in docs/match.md.
 
     record: the content of match.json: the model, the cutoff, counts and drift. summary: the lines that the command
-    prints about the matches.
+    prints about the matches. next_steps: lines about the pairs that people may label next, and the command for that.
     """
 
     path: StoragePath
     record: Mapping[str, Any]
     summary: tuple[str, ...]
+    next_steps: tuple[str, ...] = ()
 
     def matches(self) -> pa.Table:
         """Return the matches, the best first, one row each.
@@ -91,7 +95,9 @@ def match(
     folder = storage_path(str(out))
     refuse_lost(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
-    return _written(folder, pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift))
+    result = pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift)
+    # Without the texts of a task folder there is nothing to show to people.
+    return _written(folder, result, options.texts or not is_task(options))
 
 
 def match_into(
@@ -120,8 +126,12 @@ def match_into(
     """
     known = storage_path(str(folder))
     refuse_lost(known)
-    return _written(known, pipeline.match_into(options, known, cluster, on_progress))
+    return _written(known, pipeline.match_into(options, known, cluster, on_progress), True)
 
 
-def _written(folder: StoragePath, result: pipeline.MatchResult) -> MatchFolder:
-    return MatchFolder(folder, result.record, (*result.summary, *drift_lines(result.record)))
+def _written(folder: StoragePath, result: pipeline.MatchResult, has_texts: bool) -> MatchFolder:
+    audit = audit_command(result.record, folder) if has_texts else None
+    steps = [*suggestion_lines(result.record, folder)]
+    steps += [f"are they right? label some: {audit}"] if audit is not None else []
+    summary = (*result.summary, *drift_lines(result.record))
+    return MatchFolder(folder, result.record, summary, tuple(steps))

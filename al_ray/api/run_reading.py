@@ -1,8 +1,9 @@
 """Read what a run folder holds, without what a run computes with."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,8 +13,12 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.datasets.tables.label_tables import labels_table
 from al_ray.metrics.handover import LAST, RoundName
-from al_ray.runs.other_runs import bound_task
+from al_ray.runs.advice import advice
+from al_ray.runs.dev_labels import format_estimate
+from al_ray.runs.other_runs import bought_by, bound_task
+from al_ray.runs.round_table import round_table
 from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.runs.untrained_figures import untrained_line
 from al_ray.storage.uri import StoragePath, storage_path
 
 if TYPE_CHECKING:
@@ -28,6 +33,8 @@ class Run:
     config: RunConfig
     # Why the run ended before its last planned round; None if it did not, or was only loaded.
     stopped: str | None = None
+    # The table of planned and used seconds and memory, if a job asked for it.
+    planned_and_used: str = ""
 
     @cached_property
     def folder(self) -> RunFolder:
@@ -80,6 +87,33 @@ class Run:
 
         return load_model(self.path.resolve(), round=round)
 
+    def untrained(self) -> dict[str, Any] | None:
+        """Return what was measured before the first round, without any label; None if nothing was."""
+        rounds = self.folder.complete_rounds()
+        return untrained_line(rounds[0]) if rounds else None
+
+    def outcomes(self) -> tuple[int, int]:
+        """Return the positives and negatives that were labelled: `matched` of a config with stratified-match.
+
+        Raises:
+            BadOption: if the run has not all of its rounds.
+        """
+        return bought_by(self.path)
+
+    def outlook(self) -> list[str]:
+        """Return whether more labels are worth their price, in words; nothing before a round is complete."""
+        return list(advice(self.path))
+
+    def in_words(self) -> Iterator[str]:
+        """Yield what the run command prints at its end: the table of all rounds, and what to do with the model."""
+        # Not at the top: it loads torch.
+        from al_ray.api.run_printout import result_lines
+
+        yield round_table(self.folder.metrics())
+        yield from map(format_estimate, self.folder.dev_labels.estimates())
+        yield from filter(None, [self.planned_and_used])
+        yield from result_lines(RunFolder(self.path, self.folder.task))
+
     def with_neighbourhood(self, neighbourhood: float, sides: Sides | None = None) -> "Run":
         """Return the same run, which `evaluate` and `compare` rank by other scores (docs/neighbourhood.md).
 
@@ -96,7 +130,7 @@ class Run:
             )
         sides = sides or (self.config.scoring.neighbourhood_sides if neighbourhood else "left")
         config = replace(self.config, scoring=ScoringConfig(neighbourhood, sides))
-        return Run(self.path, config, self.stopped)
+        return replace(self, config=config)
 
     def complete_round(self, round: RoundName, first: int = 0) -> int:
         """Return the number of a complete round, the last one for "last" and by default; 0 is the untrained encoder.

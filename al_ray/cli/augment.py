@@ -5,10 +5,10 @@ silver pairs that --sampler chooses; a bi-encoder is trained on both. Rerun the 
 what there is to do. Every option: --help.
 """
 
-from al_ray.cli._augment.options import Options
+from al_ray.cli._augment.options import AugmentCommand
 from al_ray.cli._shared.entry import parse_options
 
-OPTIONS = Options
+OPTIONS = AugmentCommand
 
 
 def main() -> None:

@@ -5,10 +5,10 @@ Of scores from another program: python -m jobs.evaluate --scores FILE.parquet --
 Of stated pairs alone: python -m jobs.evaluate --run RUN --heuristic, or --scores FILE.parquet --heuristic
 """
 
-from al_ray.cli._evaluate.options import Options
+from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._shared.entry import parse_options
 
-OPTIONS = Options
+OPTIONS = EvaluateCommand
 
 
 def main() -> None:

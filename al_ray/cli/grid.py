@@ -6,9 +6,9 @@ interrupted runs and to restart failed ones. Every option: --help.
 
 import sys
 
-from al_ray.cli._grid.options import Options, parse_arguments
+from al_ray.cli._grid.options import GridCommand, parse_arguments
 
-OPTIONS = Options
+OPTIONS = GridCommand
 
 
 def main() -> None:

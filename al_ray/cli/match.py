@@ -3,15 +3,69 @@
 Two tables: python -m jobs.match --model RUN --left FILE --right FILE --out DIR (docs/match.md)
 """
 
-from al_ray.cli._match.options import Options
-from al_ray.cli._shared.entry import parse_options
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-OPTIONS = Options
+import tyro
+
+import al_ray
+from al_ray.cli._shared.entry import as_called, parse_options
+from al_ray.cli._shared.option_types import PathOrUri, RoundName
+from al_ray.cli._shared.progress import Progress
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.serialization import part
+from al_ray.core.errors import BadOption
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchCommand(al_ray.MatchOptions):
+    """Match texts with each other, or two sets of texts, by a trained model."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
+
+    model: PathOrUri | None = None
+    """Run folder, of which the best model matches (docs/handover.md); or a model folder that was copied out of its run,
+    which needs --text-columns and knows no labels and no training texts. Not with --into."""
+    round: RoundName = None
+    """Round of the run whose model matches; 0 is the untrained encoder, last the last one. Default: the best by the
+    figures of the run."""
+    out: PathOrUri | None = None
+    """Folder of the matches. Rerun the same command after a stop."""
+    into: PathOrUri | None = None
+    """Folder of matches of known texts: match --left with those and with each other, by the model and the rules of
+    those matches."""
+    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for options that exclude or need one another."""
+        super().__post_init__()
+        for wrong, cure in (
+            (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),
+            (self.into is not None and self.out is not None, "--out and --into exclude one another; give one of them"),
+            (self.into is not None and self.model is not None, "--into has its model; leave out --model"),
+            (self.into is not None and self.round is not None, "--into has its model; leave out --round"),
+            (self.into is None and self.model is None, "no model is given; give --model RUN"),
+            (self.into is None and self.complete, "--complete goes with --into; leave it out"),
+        ):
+            if wrong:
+                raise BadOption(cure)
+
+
+OPTIONS = MatchCommand
 
 
 def main() -> None:
     """Parse the options, match, print and write."""
     options = parse_options(OPTIONS, "match", "Matches and clusters of texts, by a trained model.")
-    from al_ray.cli._match.pipeline import run_command
-
-    run_command(options)
+    own = part(options, al_ray.MatchOptions)
+    if options.into is not None:
+        written = al_ray.match_into(options.into, own, cluster=options.cluster, on_progress=Progress())
+    else:
+        written = al_ray.match(
+            options.model, own, options.out, round=options.round, cluster=options.cluster, on_progress=Progress()
+        )
+    print(*written.summary, sep="\n")
+    others = ", clusters.csv" * ("clusters" in written.record)
+    print(f"wrote {written.path / 'matches.csv'}{others} and matches.html")
+    for line in written.next_steps:
+        print(as_called(line))

@@ -5,10 +5,10 @@ negatives. With --out, the known positives and each miner's negatives become a t
 --labels OUT/bm25.parquet. Every option: --help.
 """
 
-from al_ray.cli._mine.options import Options
+from al_ray.cli._mine.options import MineCommand
 from al_ray.cli._shared.entry import parse_options
 
-OPTIONS = Options
+OPTIONS = MineCommand
 
 
 def main() -> None:

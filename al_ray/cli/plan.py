@@ -5,11 +5,11 @@
 
 import sys
 
-from al_ray.apps.planning.options import Options
+import al_ray
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.recipe import recipe_defaults, recipe_unless_chosen
 
-OPTIONS = Options
+OPTIONS = al_ray.PlanOptions
 
 
 def main() -> None:
@@ -17,7 +17,4 @@ def main() -> None:
     arguments = sys.argv[1:]
     description = "Memory, time and cost of a run, before anything starts."
     defaults = recipe_defaults(arguments) or recipe_unless_chosen(arguments)
-    options = parse_options(OPTIONS, "plan", description, arguments, defaults)
-    from al_ray.cli._plan.pipeline import run_command
-
-    run_command(options)
+    print(al_ray.plan(parse_options(OPTIONS, "plan", description, arguments, defaults)))

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import tyro
 
-from al_ray.cli._shared.entry import PathOrUri, parse_options
+import al_ray
+from al_ray.cli._shared.entry import parse_options
+from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.bounds import Between
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportCommand:
     """Compare any mix of run and grid folders."""
 
     folders: tyro.conf.Positional[tuple[PathOrUri, ...]]
@@ -24,14 +26,12 @@ class Options:
     """Error examples of each kind to show of a run; a run records --evaluation.examples of them."""
 
 
-OPTIONS = Options
+OPTIONS = ReportCommand
 
 
 def main() -> None:
     """Parse the options, write the report and print a line for each run."""
     options = parse_options(OPTIONS, "report", "Tables, curves and examples of runs and grids.")
-    from al_ray.api.reports import report
-
-    for run in report(options.folders, options.out, options.examples):
+    for run in al_ray.report(options.folders, options.out, options.examples):
         print(f"{run.name}: {run.trouble or 'complete'}")
     print(f"wrote {options.out / 'report.html'}")

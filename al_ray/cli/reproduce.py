@@ -7,10 +7,10 @@ results, and writes DIR/TABLE.md and DIR/figures. Use one DIR for all tables: th
 
 import sys
 
-from al_ray.cli._reproduce.options import Options
+from al_ray.cli._reproduce.options import ReproduceCommand
 from al_ray.cli._shared.entry import parse_options
 
-OPTIONS = Options
+OPTIONS = ReproduceCommand
 
 
 def main() -> None:

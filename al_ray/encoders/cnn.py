@@ -112,17 +112,17 @@ class Cnn:
         raise BadOption(f"--training.frozen-layers {layers}: encoder {config.encoder} has no layers; leave it out")
 
     @staticmethod
-    def saved(path: str, config: EncoderConfig, device: str = "cpu") -> "Cnn":
+    def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Cnn":
         """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
-        folder = fetched(storage_path(path))
-        vocabulary = Vocabulary.read(folder)
+        local = fetched(storage_path(folder))
+        vocabulary = Vocabulary.read(local)
         try:
-            weights = load_file(folder / WEIGHTS)
+            weights = load_file(local / WEIGHTS)
             network = Network(vocabulary.size, len(weights["convolution.bias"]))
             network.load_state_dict(weights)
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             reason = " ".join(str(error).split())
-            raise BadFile(f"the model in {folder} cannot be loaded ({reason}); restore the folder") from error
+            raise BadFile(f"the model in {local} cannot be loaded ({reason}); restore the folder") from error
         return Cnn(network, vocabulary, config, device)
 
     @property

@@ -167,7 +167,7 @@ def gamma_quantile(shape: float, share: float) -> float:
     Above shape 1000 by Wilson and Hilferty (to 1e-5), as in finished runs.
     """
     # Importing it takes a fifth of a second, and only estimates need it.
-    from scipy.special import gammaincinv
+    from scipy.special import gammaincinv  # pyright: ignore[reportMissingTypeStubs]
 
     if shape > 1000:
         normal = NORMAL if share > 0.5 else -NORMAL

@@ -23,8 +23,16 @@ def test_all_names_exactly_these():
         *("run", "load_run", "Run", "evaluate", "compare", "report", "load_model", "PairModel"),
         *("load_matcher", "RecordModel", "RecordScores"),
         *("AuditConfig", "sample_audit", "estimate_audit", "TableOptions", "export_labels", "import_labels"),
+        *("label_status", "correct_labels", "close_round", "annotate", "PageOptions"),
         *("MatchOptions", "match", "match_into", "MatchFolder"),
         *("ExportOptions", "export_model", "ExportFolder"),
+        *("serve", "ServeOptions"),
+        *("plan", "PlanOptions"),
+        *("Qqp", "Wikiqa", "QuestionLogs"),
+        *("prepare_evaluation",),
+        *("RunJob", "run_job", "format_round", "StopConfig"),
+        *("sample_matches",),
+        *("plan_training",),
         *("AlRayError", "LabelsAwaited"),
     }
 

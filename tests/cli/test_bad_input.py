@@ -44,7 +44,6 @@ from al_ray.cli import (
     serve,
     train,
 )
-from al_ray.cli._demo import pipeline as demonstration
 from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._grid import pipeline as grids
 from al_ray.cli._shared import entry
@@ -261,7 +260,7 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, api_evaluation, demonstration, sessions, matching):
+    for module in (whole_run, evaluation, api_evaluation, sessions, matching):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
@@ -305,7 +304,7 @@ def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeyp
             shutil.copyfile(world / name, place / name)
         else:
             (place / name).unlink()
-    monkeypatch.setattr(demonstration, "run", begins)
+    monkeypatch.setattr(demo, "run", begins)
     with pytest.raises(Begun) if job == "demo" else nullcontext():
         here(monkeypatch, job, SOUND[job])
 

@@ -12,15 +12,13 @@ import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._evaluate.options import Options
+from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, run_command
 from al_ray.cli._evaluate.printout import print_difference
 from al_ray.cli._evaluate.scores import evaluate_scores
-from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
-from al_ray.cli._prepare.options import Evaluation
-from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli.evaluate import main
+from al_ray.cli.prepare import Evaluation, prepare_evaluation
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
@@ -31,6 +29,7 @@ from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.files import write_json
 from al_ray.training.saved_model import read_model
+from tests.running import run
 
 
 def scores_file(path: Path, rows: list[tuple[float, str]]) -> Path:
@@ -45,7 +44,9 @@ ROWS = [(0.9, "positive"), (0.5, "positive"), (0.7, "near"), (0.5, "random"), (0
 def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_path):
     # 2 positives and 1 near of 103 pairs: the 2 random pairs stand for 100, 50 each.
     # At 0.9: precision 1/1, recall 1/2. At 0.5: 2 positives, 1 near and 50 by the random pair that ties: 2/53.
-    evaluation, out = evaluate_scores(Options(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103))
+    evaluation, out = evaluate_scores(
+        EvaluateCommand(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103)
+    )
     assert evaluation.average_precision.value == pytest.approx((1 + 2 / 53) / 2)
     assert evaluation.precision_at_recall_20.value == 1.0
     # No random pair reaches 0.9. 3.69 * 50 might have been missed, of which no more than the 98 not sampled exist.
@@ -74,13 +75,13 @@ def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_pat
 )
 def test_scores_that_cannot_be_measured_are_refused_in_words(tmp_path, rows, total, words):
     with pytest.raises(AlRayError, match=words):
-        evaluate_scores(Options(scores=scores_file(tmp_path / "s.parquet", rows), total_pairs=total))
+        evaluate_scores(EvaluateCommand(scores=scores_file(tmp_path / "s.parquet", rows), total_pairs=total))
 
 
 def test_a_scores_file_without_its_columns_is_refused(tmp_path):
     pq.write_table(pa.table({"score": [0.5]}), tmp_path / "s.parquet")
     with pytest.raises(BadFile, match="no column 'stratum'"):
-        evaluate_scores(Options(scores=tmp_path / "s.parquet", total_pairs=9))
+        evaluate_scores(EvaluateCommand(scores=tmp_path / "s.parquet", total_pairs=9))
 
 
 def test_an_evaluation_makes_its_folder_and_refuses_a_file_in_its_place(tmp_path):
@@ -112,18 +113,18 @@ def trained(in_process, make_task, tmp_path_factory) -> Path:
 
 
 def test_rounds_are_measured_again_as_the_run_measured_them(trained):
-    evaluation, out = evaluate_run(Options(run=trained, exact=True), trained)
+    evaluation, out = evaluate_run(EvaluateCommand(run=trained, exact=True), trained)
     line = json.loads((trained / "metrics.jsonl").read_text())
     assert evaluation.average_precision.value == line["average_precision"]
     assert (evaluation.exact, out) == (True, trained / "evaluation-dev-exact.json")
-    untrained, out = evaluate_run(Options(run=trained, round=0, split="train"), trained)
+    untrained, out = evaluate_run(EvaluateCommand(run=trained, round=0, split="train"), trained)
     assert untrained.calibration_error is None
     assert out == trained / "round-000" / "evaluation-train-exact.json"
 
 
 def test_an_estimate_says_what_it_stands_on(trained):
-    exact, _ = evaluate_run(Options(run=trained, exact=True), trained)
-    estimate, out = evaluate_run(Options(run=trained, estimate=True), trained)
+    exact, _ = evaluate_run(EvaluateCommand(run=trained, exact=True), trained)
+    estimate, out = evaluate_run(EvaluateCommand(run=trained, estimate=True), trained)
     assert out == trained / "evaluation-dev.json"
     near, random = estimate.strata
     # The near negatives are all there; 20 random pairs stand for the rest.
@@ -136,7 +137,7 @@ def test_an_estimate_says_what_it_stands_on(trained):
 
 def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(either_way, trained):
     def measured(shards: int):
-        return evaluate_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[
+        return evaluate_run(EvaluateCommand(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[
             0
         ].as_dict()
 
@@ -145,7 +146,7 @@ def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_
     (stored,) = (trained / "evaluation").iterdir()
     (stored / "0-near.parquet").write_bytes(b"")
     with pytest.raises(BadFile, match=r"0-near\.parquet cannot be read"):
-        evaluate_run(Options(run=trained, estimate=True), trained)
+        evaluate_run(EvaluateCommand(run=trained, estimate=True), trained)
     for file in stored.iterdir():
         file.unlink()
     assert measured(1) == once
@@ -153,9 +154,9 @@ def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_
 
 def test_an_estimate_whose_sample_has_every_pair_is_said_to_count_them(trained, tmp_path, capsys):
     words = "--estimate: its sample has every pair"
-    run_command(Options(run=trained, estimate=True, random_pairs=10_000, out=tmp_path / "all.json"))
+    run_command(EvaluateCommand(run=trained, estimate=True, random_pairs=10_000, out=tmp_path / "all.json"))
     assert words in capsys.readouterr().out
-    run_command(Options(run=trained, estimate=True, out=tmp_path / "some.json"))
+    run_command(EvaluateCommand(run=trained, estimate=True, out=tmp_path / "some.json"))
     assert words not in capsys.readouterr().out
 
 
@@ -192,7 +193,7 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path, capsys):
     shutil.copytree(trained, other)
     config = json.loads((other / "config.json").read_text())
     write_json(other / "config.json", {**config, "seed": 5})
-    result, out = compare_runs(Options(run=trained, split="train", estimate=True), trained, other)
+    result, out = compare_runs(EvaluateCommand(run=trained, split="train", estimate=True), trained, other)
     assert out == trained / "evaluation-train-against-other.json"
     assert (result.difference, result.exact) == (0, False)
     for interval in (result.over_samples, result.over_queries):
@@ -200,7 +201,7 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path, capsys):
         assert (interval.low, interval.high) == (0, 0)
     write_json(other / "config.json", {**config, "encoder_layers": 2})
     shutil.rmtree(other / "pool", ignore_errors=True)
-    result, _ = compare_runs(Options(run=trained, split="train", round=0), trained, other)
+    result, _ = compare_runs(EvaluateCommand(run=trained, split="train", round=0), trained, other)
     assert result.exact
     assert result.difference != 0
     assert result.over_samples.low == result.over_samples.high == result.difference
@@ -220,11 +221,13 @@ def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
     config |= {"task": str(tmp_path / "task"), "task_digest": other.digest}
     write_json(tmp_path / "other" / "config.json", config)
     with pytest.raises(BadOption, match="runs of different tasks"):
-        compare_runs(Options(run=trained), trained, tmp_path / "other")
+        compare_runs(EvaluateCommand(run=trained), trained, tmp_path / "other")
 
 
 def test_the_last_round_has_a_name(trained):
-    options = parse_options(Options, "evaluate", "", ["--run", str(trained), "--split", "train", "--round", "last"])
+    options = parse_options(
+        EvaluateCommand, "evaluate", "", ["--run", str(trained), "--split", "train", "--round", "last"]
+    )
     evaluation, out = evaluate_run(options, trained)
     by_number, there = evaluate_run(replace(options, round=1), trained)
     assert (evaluation.as_dict(), out) == (by_number.as_dict(), there)
@@ -237,7 +240,7 @@ def test_the_last_round_has_a_name(trained):
 )
 def test_what_cannot_be_measured_of_a_run_is_refused(trained, changes, words):
     with pytest.raises(BadOption, match=words):
-        evaluate_run(Options(run=trained, estimate="exact" in changes, **changes), trained)
+        evaluate_run(EvaluateCommand(run=trained, estimate="exact" in changes, **changes), trained)
 
 
 def cosines_of(model: Encoder, task: Task, pairs: list[list[int]]) -> np.ndarray:

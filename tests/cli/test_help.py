@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from al_ray.cli._audit import options as audit
+from al_ray.cli import audit
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._shared import entry
 from al_ray.cli._shared.help import to_tyro

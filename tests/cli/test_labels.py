@@ -18,8 +18,8 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.cli import labels as job_of_labels
-from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._shared.entry import job
+from al_ray.cli.run import parse_arguments
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder

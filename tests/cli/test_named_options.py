@@ -97,7 +97,9 @@ class Module:
         self.name, self.parts, self.imported = name, dict[str, Part](), dict[str, str]()
         tree = ast.parse(text)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.Import):
+                self.imported |= {alias.name: alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
                 self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
@@ -182,6 +184,8 @@ def named(modules: dict[str, Module], module: Module, part: Part) -> Iterator[De
     for first, second in part.chains:
         if module.imported.get(first) in modules:
             yield module.imported[first], second
+            # A name of `import al_ray` is defined where that imports it from.
+            yield tuple(modules[module.imported[first]].imported.get(second, "").rpartition(".")[::2])  # type: ignore[misc]
 
 
 def methods(module: Module, kind: str, attributes: set[str]) -> list[str]:

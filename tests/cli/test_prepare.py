@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from al_ray.api.tasks import table_of
 from al_ray.cli import plan, prepare
-from al_ray.cli._prepare.pipeline import table
 from al_ray.cli._shared import entry
-from al_ray.cli._shared.scripts import script_lines
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Task
+from al_ray.datasets.script_lines import script_lines
 from al_ray.datasets.task_folder import read_task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def test_a_synthetic_task_is_written_and_told_of(tmp_path):
 
 def test_the_table_says_how_rare_a_positive_is():
     split = {"left": 3, "right": 3, "pairs": 3000, "positives": 2, "stated_negatives": 1}
-    lines = table({"train": split, "dev": {**split, "positives": 0}}).splitlines()
+    lines = table_of({"train": split, "dev": {**split, "positives": 0}}).splitlines()
     assert lines[1].split() == ["train", "3", "3", "3,000", "2", "1", "1,500", "pairs"]
     assert lines[2].split()[-1] == "-"
 
@@ -163,7 +163,7 @@ def test_prepare_and_plan_name_the_scripts_that_the_default_encoder_does_not_kno
 
 
 def test_of_many_texts_some_are_read_for_their_scripts(monkeypatch, make_task):
-    monkeypatch.setattr("al_ray.cli._shared.scripts.MOST_TEXTS", 3)
+    monkeypatch.setattr("al_ray.datasets.script_lines.MOST_TEXTS", 3)
     task = make_task(True)
     # Rows 0, 2 and 4 of five are read.
     corpus = Corpus(task.left.ids[:5], ("ab", "ቀይ", "ab", "ቀይ", "жж"))

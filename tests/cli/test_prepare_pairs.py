@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from al_ray.cli import prepare
-from al_ray.cli._run import options as run
+from al_ray.cli import prepare, run
 from al_ray.cli._shared import entry
 from al_ray.core.errors import MissingSplit
 from al_ray.datasets.task_folder import read_task

@@ -6,10 +6,9 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
+from al_ray.cli import run, train
 from al_ray.cli._grid import options as grid
-from al_ray.cli._run import options as run
 from al_ray.cli._shared.recipe import recipe_defaults
-from al_ray.cli._train import options as train
 from al_ray.core.config.recipes import RECIPES, TUNED
 from al_ray.core.errors import BadOption
 from al_ray.runs.run_folder import RunFolder

@@ -16,11 +16,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from al_ray.cli import run as job_of_run
+from al_ray.cli import run as run_pipeline
 from al_ray.cli import train as job_of_train
-from al_ray.cli._run import pipeline as run_pipeline
+from al_ray.cli import train as train_pipeline
 from al_ray.cli._shared.entry import run_process
 from al_ray.cli._shared.progress import Progress
-from al_ray.cli._train import pipeline as train_pipeline
 from al_ray.cluster import training_group
 from al_ray.core.labels import Model
 from al_ray.storage import lock

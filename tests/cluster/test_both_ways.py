@@ -13,7 +13,6 @@ import pytest
 from al_ray import MatchOptions
 from al_ray.active_learning.config import RunConfig
 from al_ray.api.matching import match
-from al_ray.cli._run.pipeline import run
 from al_ray.cluster import local_workers
 from al_ray.cluster.measurement import evaluate_round, make_evaluation_sets, score_stated_pairs
 from al_ray.cluster.workers import workers_in_this_process
@@ -30,6 +29,7 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_parquet
 from tests.cluster.outcomes import timeless
+from tests.running import run
 
 CPUS = ClusterConfig(timeout=600)
 # What differs from run to run: times, and names of processes.

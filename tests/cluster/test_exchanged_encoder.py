@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import run
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadFile
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.transformer import Encoder
+from tests.running import run
 
 CPUS = ClusterConfig(timeout=600)
 

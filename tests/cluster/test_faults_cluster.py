@@ -17,10 +17,9 @@ import ray
 from ray.cluster_utils import Cluster
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._evaluate.options import Options
+from al_ray.cli import run as run_pipeline
+from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.pipeline import evaluate_run
-from al_ray.cli._run import pipeline as run_pipeline
-from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import services, training_group, watchdog
 from al_ray.core.config.cluster import ClusterConfig
@@ -32,6 +31,7 @@ from al_ray.search.shard import PoolShard
 from al_ray.training.trainer import Trainer
 from tests.cluster.outcomes import results
 from tests.cluster.processes import await_end, workers
+from tests.running import run
 
 pytestmark = pytest.mark.faults
 
@@ -144,7 +144,7 @@ def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, 
     # jobs.evaluate reads them back: weights that cannot be loaded any more are not missed.
     for weights in Path(last.path).glob("*.safetensors"):
         weights.write_text("gone")
-    again, _ = evaluate_run(Options(run=done.path, cluster=keeping), done.path)
+    again, _ = evaluate_run(EvaluateCommand(run=done.path, cluster=keeping), done.path)
     assert again.average_precision.value == done.metrics()[-1]["average_precision"]
 
 

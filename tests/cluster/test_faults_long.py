@@ -17,7 +17,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run import pipeline as run_pipeline
+from al_ray.cli import run as run_pipeline
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.datasets.task_folder import write_task
@@ -57,7 +57,7 @@ HEADLESS = """
 import os, signal, sys
 
 from al_ray.cli import run
-from al_ray.cli._run import pipeline
+from al_ray.cli import run as pipeline
 from al_ray.cli._shared.entry import job
 from al_ray.cli._shared.progress import Progress
 

@@ -15,8 +15,7 @@ from ray.cluster_utils import Cluster
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli import run as run_job
-from al_ray.cli._run import pipeline as run_pipeline
-from al_ray.cli._run.pipeline import run
+from al_ray.cli import run as run_pipeline
 from al_ray.cli._shared import entry
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import services as world
@@ -26,6 +25,7 @@ from al_ray.core.errors import NoPlacement
 from al_ray.datasets.task_folder import write_task
 from al_ray.search.shard import PoolShard
 from tests.cluster.outcomes import results
+from tests.running import run
 
 pytestmark = pytest.mark.faults
 

@@ -12,7 +12,6 @@ import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli import evaluate as evaluate_job
 from al_ray.cli import labels as labels_job
-from al_ray.cli._run.pipeline import run
 from al_ray.cluster.pool import score_fit
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import ScoringConfig, SearchConfig, TrainingConfig
@@ -25,6 +24,7 @@ from al_ray.runs.error_examples import read_examples
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
 from tests.guides import block
+from tests.running import run
 
 CPUS = ClusterConfig(timeout=600)
 

@@ -11,7 +11,6 @@ import pytest
 import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli import evaluate as evaluate_job
-from al_ray.cli._run.pipeline import run
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import ScoringConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
@@ -20,6 +19,7 @@ from al_ray.core.task import strings_at
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
 from tests.guides import block
+from tests.running import run
 
 CPUS = ClusterConfig(timeout=600)
 

@@ -22,7 +22,6 @@ import ray
 from ray.cluster_utils import Cluster
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import run
 from al_ray.cluster import services
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
@@ -36,6 +35,7 @@ from al_ray.storage.uri import storage_path
 from tests.cluster.outcomes import results
 from tests.cluster.test_run_on_s3 import of_bucket
 from tests.cluster.test_run_on_s3 import results as results_on_s3
+from tests.running import run
 from tests.storage.s3 import served
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]

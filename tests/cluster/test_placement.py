@@ -12,7 +12,6 @@ import ray
 from ray.util.placement_group import PlacementGroup
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import run
 from al_ray.cluster import services
 from al_ray.cluster.actors import BundleSlots, Placement
 from al_ray.cluster.trial import bundles_of
@@ -22,6 +21,7 @@ from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from tests.cluster.outcomes import results
+from tests.running import run
 
 # Labels pairs, and notes for each call how many runs have places, the texts, and its seconds.
 JUDGE = """

@@ -12,7 +12,6 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import format_round, run
 from al_ray.cluster.measurement import deploy_measured
 from al_ray.cluster.presumed import PresumedPairs
 from al_ray.core.config.cluster import ClusterConfig
@@ -24,10 +23,12 @@ from al_ray.core.scorer import refit
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.presumed_figures import PresumedFigures, presumed_by_training
+from al_ray.runs.round_table import format_round
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, read_cosines
 from al_ray.storage.uri import StoragePath
 from al_ray.training.trainer import Trainer, TrainerSpec
+from tests.running import run
 
 pytestmark = pytest.mark.usefixtures("in_process")
 CPUS = ClusterConfig(timeout=600)

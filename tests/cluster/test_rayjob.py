@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from al_ray.cli._run.options import parse_arguments
+from al_ray.cli.run import parse_arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 Manifest = dict[str, Any]

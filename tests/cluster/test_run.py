@@ -19,7 +19,6 @@ from al_ray.active_learning.stopping import StopConfig
 from al_ray.apps.planning.planned_and_used import STAGES
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.cli import run as run_job
-from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import job
 from al_ray.cluster.pool import sharded_evaluator
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
@@ -44,6 +43,7 @@ from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import opened
 from tests.cluster.drawn_sets import drawn_set
 from tests.cluster.outcomes import figures
+from tests.running import run
 
 CPUS = ClusterConfig(timeout=600)
 

@@ -11,8 +11,7 @@ import pytest
 import ray
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run import pipeline as run_pipeline
-from al_ray.cli._run.pipeline import run
+from al_ray.cli import run as run_pipeline
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import training_group
 from al_ray.cluster.session import session
@@ -28,6 +27,7 @@ from al_ray.training.optimizer import Step
 from al_ray.training.trainer import Trainer, TrainerSpec
 from tests.cluster.outcomes import results
 from tests.cluster.processes import await_end, workers
+from tests.running import run
 
 WHERE = ClusterConfig(shards=2, timeout=600, checkpoint_seconds=0)
 

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import run
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.datasets.task_folder import write_task
 from al_ray.runs.untrained_figures import FILE
+from tests.running import run
 
 RUN = RunConfig(
     task="-", encoder="cnn-8", max_length=8, encoder_batch=4, rounds=1, first_batch=10, threads=1,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from al_ray.cli._run.options import parse_arguments
-from al_ray.cli._run.pipeline import run
+from al_ray.cli.run import parse_arguments, run
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, OPEN, YES, Batch, Model

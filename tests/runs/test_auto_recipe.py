@@ -7,7 +7,7 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run import options as run_options
+from al_ray.cli import run as run_options
 from al_ray.core.config.recipes import RECIPES, TaskKind, recipe_for
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import write_task

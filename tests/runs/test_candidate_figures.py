@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from al_ray.cli._shared.round_table import round_table
 from al_ray.core.errors import BadFile
 from al_ray.runs.candidate_figures import (
     CandidateFigures,
@@ -15,6 +14,7 @@ from al_ray.runs.candidate_figures import (
     main_figures,
 )
 from al_ray.runs.round_metrics import read_lines
+from al_ray.runs.round_table import round_table
 
 LINE = {
     "round": 1, "labels": 60, "positives": 33, "average_precision": 0.969, "precision_at_recall_20": 1.0,

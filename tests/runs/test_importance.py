@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from al_ray.cli._run.pipeline import format_importance
+from al_ray.api.run_printout import format_importance
 from al_ray.core.errors import BadFile
 from al_ray.runs.importance import FILE, Importance, read_importance, write_importance
 

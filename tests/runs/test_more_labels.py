@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from al_ray.cli._run.pipeline import print_results
+from al_ray.api.run_printout import result_lines
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.more_labels import LABELLED_TEXTS, OTHER_TEXTS, guess_more_labels
@@ -31,7 +31,7 @@ def test_the_last_round_is_continued_by_the_rule_of_its_split(tmp_path, task, ca
     run = run_of(tmp_path / "dev", task, untrained={"average_precision": 0.3, "precision_at_recall_20": 0.5})
     guess = guess_more_labels(100, 0.8, OTHER_TEXTS, 1000, 0.3)
     assert guess_of_run(run) == guess
-    print_results(RunFolder(run, task))
+    print(*result_lines(RunFolder(run, task)), sep="\n")
     assert f"\n{guess.words}\n" in capsys.readouterr().out
     train = replace(MATCHER, evaluation=EvaluationConfig(splits=("train",)))
     assert guess_of_run(run_of(tmp_path / "train", task, train)) == guess_more_labels(100, 0.8, LABELLED_TEXTS, 1000)
@@ -61,5 +61,5 @@ def test_no_more_labels_than_there_are_pairs(tmp_path, task):
 def test_nothing_is_said_where_the_rule_was_not_checked(tmp_path, task, config, line, capsys):
     run = run_of(tmp_path / "run", task, config, **line)
     assert guess_of_run(run) is None
-    print_results(RunFolder(run, task))
+    print(*result_lines(RunFolder(run, task)), sep="\n")
     assert "guess:" not in capsys.readouterr().out

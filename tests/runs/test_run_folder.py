@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import format_round
-from al_ray.cli._shared.round_table import round_table
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.config.trackers import NO_TRACKERS
 from al_ray.core.errors import BadFile, FolderInUse, LabelsAwaited, WrongFolder
@@ -26,6 +24,7 @@ from al_ray.core.task import Task
 from al_ray.metrics.average_precision import Counts, StratumSummary, count_scores
 from al_ray.metrics.bootstrap import Replicates
 from al_ray.metrics.evaluation import Evaluation, evaluate_counts
+from al_ray.runs.round_table import format_round, round_table
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.runs.trackers.registry import tracking
 from al_ray.storage import files

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from al_ray.cli._shared.round_table import round_table
 from al_ray.core.errors import BadFile
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.bootstrap import Replicates
 from al_ray.metrics.evaluation import evaluate_counts
+from al_ray.runs.round_table import round_table
 from al_ray.runs.untrained_figures import (
     FILE,
     beside_untrained,

@@ -137,7 +137,8 @@ def test_a_loss_is_added_by_its_function_and_its_kind(letters, parts, monkeypatc
         options.refuse_unused("bce")
     with pytest.raises(BadOption, match="loss squared uses no head; leave out"):
         replace(CONFIG, loss="squared", head="cosine")
-    steps = list(train(Encoder.base(letters), *parts, replace(CONFIG, loss="squared", losses=options), [0, 0, 1]))
+    config = replace(CONFIG, loss="squared", losses=options)
+    steps = list(train(Encoder.base(letters), parts[0], parts[1], config, [0, 0, 1]))
     # A mean of squares of numbers below 1, times the option.
     assert steps
     assert all(0 < step.loss < 0.5 for step in steps)

@@ -9,10 +9,12 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from al_ray.apps.exporting.check import describe_check
 from al_ray.apps.exporting.facts import Facts, RunFacts
+from al_ray.apps.exporting.folder import FOREST_GRAPH, NUMPY_CODE
+from al_ray.apps.exporting.forest_graph import LIMIT, describe_forest_check
 from al_ray.apps.exporting.int8 import describe_cost
-from al_ray.apps.exporting.matcher_card import ceiling_factor, matcher_lines, matcher_scores
 from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
+from al_ray.core.labels import MATCHER, REFERENCE
 from al_ray.core.text_table import format_probability
 from al_ray.encoders.prompts import Prompts
 from al_ray.training.untrained_model import OUTCOME
@@ -23,7 +25,7 @@ UNTRAINED = (
     "A pre-trained bi-encoder as it is: al_ray has not trained it, because its cosine ranked pairs at least as well as "
     "what labels made of it, or because it was asked for."
 )
-MATCHER = (
+WITH_MATCHER = (
     "A matcher that gives the probability that two records match, trained by al_ray from labelled pairs, and the "
     "encoder of its candidates, which was not trained."
 )
@@ -73,14 +75,14 @@ def _body(facts: Facts, record: Mapping[str, Any], command: str) -> Iterator[str
     run = facts.run
     yield f"# {_name(facts)}"
     yield ""
-    yield MATCHER if "matcher" in record else UNTRAINED if _is_untrained(facts.scorer) else ENCODER
+    yield WITH_MATCHER if "matcher" in record else UNTRAINED if _is_untrained(facts.scorer) else ENCODER
     yield ""
     yield "```"
     yield command
     yield "```"
     yield from _section("Vectors", _of_vectors(record))
     if "matcher" in record:
-        yield from _section("Matcher", matcher_lines(record["matcher"]))
+        yield from _section("Matcher", _of_matcher(record["matcher"]))
     yield from _section("Data", _of_data(run))
     yield from _section("Labels", _of_labels(run))
     yield from _section("Which model of the run", _of_choice(facts.choice))
@@ -174,12 +176,12 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     both = bool(scorer.get("both_sides"))
     of = f"(cosine - {a:g} h{f' - {a:g} k' if both else ''})" if a else "cosine"
     if matched:
-        yield from matcher_scores(scorer)
+        yield from _of_matcher_scores(scorer)
     elif _is_untrained(scorer):
         yield "The score is the cosine. p of `scorer.json` has the order of the cosines and was fitted to no label."
     else:
         rises = f"sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f})"
-        yield f"p = {ceiling_factor(fit)}{rises} (`scorer.json`)."
+        yield f"p = {_ceiling_factor(fit)}{rises} (`scorer.json`)."
     if a:
         yield ""
         yield (
@@ -210,6 +212,49 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
         ("rule", f"lowest {'p' if matched else 'score' if a else 'cosine'}", "precision (95%)", "recall", "chosen on"),
         rows,
     )
+
+
+def _of_matcher(about: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a matcher is, what it compares, and what these files leave out. about: `matcher` of export.json."""
+    graph = f", or by `{FOREST_GRAPH}` in float32" if "check" in about else ""
+    yield f"- A forest of {about['trees']:,} trees (`{MATCHER}`). p of a pair comes from its comparisons by"
+    yield f"  `{NUMPY_CODE}` (numpy, the same bits as al_ray){graph}."
+    if "check" in about:
+        check = describe_forest_check(about["check"])
+        yield f"- Largest difference of p of the ONNX graph from al_ray on {check}; more than {LIMIT:g} is refused."
+    for side, fields in about["fields"].items():
+        words = ", ".join(f"{name} ({kind})" for name, kind in fields.items()) or "one text"
+        yield f"- Fields of {'the records' if about['symmetric'] else f'{side} records'}: {words}."
+    yield f"- Frequencies of values, words and 3-grams, by which records are compared: `{REFERENCE}`."
+    counts = about["candidates"]
+    yield (
+        f"- **Not in these files**: finding candidates, and comparing records. A candidate is a pair of a left record "
+        f"with its {counts['cosine']} nearest by cosine or {counts['trigrams']} by character 3-grams, or of a right "
+        f"one with its {counts['of_right']} nearest by either; every other pair is no match. al_ray does both: "
+        "`al_ray.load_matcher` for records in memory, `al-ray match` for tables."
+    )
+    yield f"- Comparisons, in the order of features ({len(about['comparisons'])}):"
+    yield ""
+    yield from (f"  {number}. {name}" for number, name in enumerate(about["comparisons"]))
+
+
+def _ceiling_factor(fit: Mapping[str, Any]) -> str:
+    """Return the ceiling by which the sigmoid of a fit is multiplied, such as "0.8312 ", or nothing."""
+    return f"{float(fit['ceiling']):.4f} " if "ceiling" in fit else ""
+
+
+def _of_matcher_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how p becomes a score. scorer: the content of scorer.json."""
+    yield (
+        "Candidates have the p of the matcher, from 0 to 1; within 0.000001 of it the cosine orders those of equal p. "
+        "`scorer.json` has the fit of the score of two stages, which is 2 + p."
+    )
+    if (fit := scorer.get("recalibration")) is not None:
+        yield ""
+        yield (
+            f"The probability of a match, fitted to drawn pairs: {_ceiling_factor(fit)}"
+            f"sigmoid({float(fit['weight']):.4f} (2 + p) {float(fit['bias']):+.4f})."
+        )
 
 
 def _of_reliability(scorer: Mapping[str, Any]) -> Iterator[str]:

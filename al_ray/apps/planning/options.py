@@ -26,7 +26,7 @@ NO_TASK = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunConfig, RecipeOptions):
+class PlanOptions(RunConfig, RecipeOptions):
     """Memory, time and cost of a run, before anything starts. Sizes are numbers of texts."""
 
     UNUSED: ClassVar[tuple[str, ...]] = (

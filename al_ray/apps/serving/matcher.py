@@ -13,7 +13,6 @@ import torch
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.catalogue import Catalogue, Scored
-from al_ray.apps.serving.encoder import load_encoder
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
 from al_ray.apps.serving.known import KnownCoverage, refuse_other_store
@@ -26,7 +25,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.text import read_alike
 from al_ray.core.vectors import NEARLY_SAME, Vectors, round_to_halves
-from al_ray.encoders.encoder import embed_rows
+from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
 from al_ray.search.faiss_index import set_threads
@@ -53,7 +52,7 @@ class Matcher:
         content = read_store(options.store)
         self.symmetric = content.source.symmetric
         refuse_other_store(model, content.source)
-        self.encoder = load_encoder(model, self.symmetric, device)
+        self.encoder = _load_encoder(model, self.symmetric, device)
         self._coverage = KnownCoverage(self.encoder, self._side, options.most_unknown)
         self._dtype = NUMBERS[model.config.vectors]
         self.texts, self._reader = content.texts, content.reader
@@ -292,3 +291,14 @@ class Matcher:
             if side == self._side:
                 self._coverage.check(texts, store / "checked" / f"{folder.name}.json")
         return vectors
+
+
+def _load_encoder(model: MatchingModel, symmetric: bool, device: str) -> TextEncoder:
+    """Load the encoder of a model. symmetric: whether there is one set of texts, which have the prompt of left ones."""
+    if model.run is None and model.model.path:
+        encoder = saved(model.model.path, model.config.encoding, device)
+    else:
+        encoder = load(model.model, model.config.encoding, model.path, device)
+    if symmetric:
+        encoder.use_left_prompt()
+    return encoder

@@ -1,4 +1,4 @@
-"""Options of the command augment."""
+"""AugmentCommand of the command augment."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -6,13 +6,13 @@ from typing import ClassVar
 import tyro
 
 from al_ray.apps.papers.augmentation.options import AugmentConfig
-from al_ray.cli._shared.entry import PathOrUri
+from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import part
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(AugmentConfig):
+class AugmentCommand(AugmentConfig):
     """Train on gold and silver labels; rerun the same command to resume."""
 
     # It holds no pool of texts.

@@ -12,7 +12,7 @@ from al_ray.apps.papers.augmentation.samplers import most_silver
 from al_ray.apps.papers.augmentation.stsb import read_stsb
 from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.papers.augmentation.word_replacement import Masked
-from al_ray.cli._augment.options import Options
+from al_ray.cli._augment.options import AugmentCommand
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session
 from al_ray.core.config.encoder import family_of, is_cnn
@@ -27,7 +27,7 @@ from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
 
 
-def run_command(options: Options) -> None:
+def run_command(options: AugmentCommand) -> None:
     """Train teacher and students, print and write, continuing from the folder."""
     config = options.config
     config.refuse_unused()

@@ -1,12 +1,12 @@
-"""Options of evaluate that do not go together."""
+"""EvaluateCommand of evaluate that do not go together."""
 
-from al_ray.cli._evaluate.options import Options
+from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.core.errors import BadOption
 from al_ray.metrics.thresholds import with_guarantee
 from al_ray.storage.files import refuse_folder
 
 
-def check_options(options: Options) -> None:
+def check_options(options: EvaluateCommand) -> None:
     """Raise BadOption for options that do not go together."""
     if (options.run is None) == (options.scores is None):
         raise BadOption("give either --run RUN or --scores FILE; see --help")
@@ -36,7 +36,7 @@ def check_options(options: Options) -> None:
         raise BadOption("--against compares average precision over all pairs; leave it out with --heuristic")
 
 
-def refuse_all_pairs(options: Options) -> None:
+def refuse_all_pairs(options: EvaluateCommand) -> None:
     """Raise BadOption for options that are about all pairs, where only stated ones are evaluated."""
     of_all_pairs = options.exact, options.estimate, options.total_pairs is not None, options.random_pairs is not None
     if any(of_all_pairs):

@@ -1,4 +1,4 @@
-"""Options of the command evaluate."""
+"""EvaluateCommand of the command evaluate."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from al_ray.cli._shared.entry import PathOrUri
+from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.bounds import RARE, Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import Sides
@@ -17,7 +17,7 @@ SCORES = Group("scores")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class EvaluateCommand:
     """Evaluate a round of a run, or your own scores."""
 
     UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)

@@ -9,9 +9,10 @@ from al_ray.apps.cross_encoder import evaluation as cross_encoder
 from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.cli._evaluate.calibration import choose_and_write, parse_rules, print_reliability
 from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
-from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics, write_result
+from al_ray.cli._evaluate.options import EvaluateCommand
+from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics
 from al_ray.cli._shared.progress import Progress
+from al_ray.cli._shared.results import write_result
 from al_ray.cluster.measurement import evaluate_labelled_pairs
 from al_ray.cluster.session import session
 from al_ray.core.config.sections import EvaluationConfig
@@ -23,7 +24,7 @@ from al_ray.runs.run_state import last_round
 from al_ray.storage.uri import StoragePath
 
 
-def run_command(options: Options) -> None:
+def run_command(options: EvaluateCommand) -> None:
     """Evaluate, print and write."""
     check_options(options)
     rules = parse_rules(with_guarantee(options.threshold_for, options.guarantee), options.measured)
@@ -67,7 +68,7 @@ def print_other_model(path: StoragePath) -> None:
         )
 
 
-def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
+def evaluate_cross_encoder(options: EvaluateCommand, path: StoragePath) -> None:
     """Evaluate a cross-encoder, print and write."""
     if options.round is not None or options.exact or options.threshold_for or options.neighbourhood is not None:
         raise BadOption(
@@ -92,7 +93,7 @@ def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
     write_result(options.out or path / f"{name.format(options.measured)}.json", content)
 
 
-def evaluate_run(options: Options, path: StoragePath) -> tuple[Evaluation, StoragePath]:
+def evaluate_run(options: EvaluateCommand, path: StoragePath) -> tuple[Evaluation, StoragePath]:
     """Evaluate a round of a run; return the evaluation and the file to write it to."""
     run = load_run(path)
     if options.threshold_for and not run.complete_round(options.round):
@@ -105,7 +106,7 @@ def evaluate_run(options: Options, path: StoragePath) -> tuple[Evaluation, Stora
     return evaluation, options.out or folder_of(options, run) / name
 
 
-def compare_runs(options: Options, path: StoragePath, other: StoragePath) -> tuple[Comparison, StoragePath]:
+def compare_runs(options: EvaluateCommand, path: StoragePath, other: StoragePath) -> tuple[Comparison, StoragePath]:
     """Compare a round of two runs of a task; return the difference and the file to write it to."""
     run = load_run(path)
     comparison = api.compare(
@@ -116,14 +117,14 @@ def compare_runs(options: Options, path: StoragePath, other: StoragePath) -> tup
     return comparison, options.out or folder_of(options, run) / name
 
 
-def _scored(options: Options, run: Run) -> Run:
+def _scored(options: EvaluateCommand, run: Run) -> Run:
     """Return the run, which is ranked by the scores that are asked for."""
     if options.neighbourhood is None:
         return run
     return run.with_neighbourhood(options.neighbourhood, options.neighbourhood_sides)
 
 
-def _in_words(options: Options) -> str:
+def _in_words(options: EvaluateCommand) -> str:
     """Return which scores are asked for; empty for the run's own."""
     if options.neighbourhood is None:
         return ""
@@ -133,7 +134,7 @@ def _in_words(options: Options) -> str:
     return f" by scores with a = {options.neighbourhood:g}{sides}"
 
 
-def _by_scores(options: Options) -> str:
+def _by_scores(options: EvaluateCommand) -> str:
     """Return the part of a file's name that tells of scores other than the run's own."""
     if options.neighbourhood is None:
         return ""
@@ -141,7 +142,7 @@ def _by_scores(options: Options) -> str:
     return f"-neighbourhood-{options.neighbourhood:g}{sides}"
 
 
-def sampling(options: Options, run: Run) -> EvaluationConfig:
+def sampling(options: EvaluateCommand, run: Run) -> EvaluationConfig:
     """Return the options of the run's evaluation, with those of the command line."""
     if options.exact and options.estimate:
         raise BadOption("--exact and --estimate exclude each other; give one of them, or neither")
@@ -155,12 +156,12 @@ def sampling(options: Options, run: Run) -> EvaluationConfig:
     return replace(config, mode=mode, random_pairs=pairs)
 
 
-def folder_of(options: Options, run: Run) -> StoragePath:
+def folder_of(options: EvaluateCommand, run: Run) -> StoragePath:
     """Return the folder to which evaluations of a run are written."""
     return run.path if options.round is None else run.folder.round(run.complete_round(options.round))
 
 
-def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath]:
+def evaluate_stated_pairs(options: EvaluateCommand) -> tuple[dict[str, Any], StoragePath]:
     """Evaluate stated pairs; return the metrics and the file to write them to."""
     refuse_all_pairs(options)
     assert options.run is not None

@@ -5,8 +5,6 @@ from typing import Any
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.bootstrap import FEWEST_QUERIES
 from al_ray.metrics.evaluation import Comparison, Evaluation
-from al_ray.storage.files import write_json
-from al_ray.storage.uri import StoragePath
 
 _NO_INTERVAL = f"no bootstrap interval over queries: fewer than {FEWEST_QUERIES} of them have a match"
 _NARROW = "it is too narrow for 95%, because it leaves out what the pairs that were not sampled may hold"
@@ -59,10 +57,3 @@ def _ends(interval: Estimate) -> str:
 
 def _interval(interval: Estimate) -> str:
     return f"95%: {100 * interval.low:.2f} to {100 * interval.high:.2f}"
-
-
-def write_result(out: StoragePath | None, content: dict[str, Any]) -> None:
-    """Write figures as JSON and print where, if there is a file for them."""
-    if out is not None:
-        write_json(out, content)
-        print(f"wrote {out}")

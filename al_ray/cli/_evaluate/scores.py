@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
-from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.printout import print_evaluation, print_metrics, write_result
+from al_ray.cli._evaluate.options import EvaluateCommand
+from al_ray.cli._evaluate.printout import print_evaluation, print_metrics
+from al_ray.cli._shared.results import write_result
 from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
 from al_ray.datasets.tables.score_tables import read_scored_pairs, read_scores
@@ -15,7 +16,7 @@ from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs
 from al_ray.storage.uri import StoragePath
 
 
-def run_command(options: Options) -> None:
+def run_command(options: EvaluateCommand) -> None:
     """Evaluate --scores, print and write."""
     check_options(options)
     assert options.scores is not None
@@ -38,7 +39,7 @@ def evaluate_scored_pairs(path: Path) -> dict[str, Any]:
     return {"scores": path.name, **metrics, "thresholds_chosen_on": path.name}
 
 
-def evaluate_scores(options: Options) -> tuple[Evaluation, StoragePath | None]:
+def evaluate_scores(options: EvaluateCommand) -> tuple[Evaluation, StoragePath | None]:
     """Evaluate a user's scores of all positives, all near negatives, and a random sample of the other negatives."""
     assert options.scores is not None
     if options.total_pairs is None:

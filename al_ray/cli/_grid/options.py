@@ -1,16 +1,15 @@
-"""Options of the command grid."""
+"""GridCommand of the command grid."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar
 
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.grid.spec import GridConfig, read_grid_file
-from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
+from al_ray.cli._shared.entry import parse_options, value_of
+from al_ray.cli._shared.option_types import Numbers, PathOrUri, Words
 from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.bounds import Group
 from al_ray.core.config.cluster import ClusterConfig
@@ -21,23 +20,8 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import StoragePath, storage_path
 
 
-def values_of(kind: Callable[[str], Any], name: str) -> Any:
-    """Return the constructor of an option that takes several values, separated by commas or spaces."""
-    return PrimitiveConstructorSpec(
-        nargs="*",
-        metavar=f"{name}[,{name}...]",
-        instance_from_str=lambda words: tuple(kind(one) for one in " ".join(words).replace(",", " ").split()),
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda value: [",".join(map(str, value))],
-    )
-
-
-Words = Annotated[tuple[str, ...], values_of(str, "NAME")]
-Numbers = Annotated[tuple[int, ...], values_of(int, "N")]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Options(RunConfig, RecipeOptions):
+class GridCommand(RunConfig, RecipeOptions):
     """A grid of runs; rerun the same command to resume."""
 
     # A run of stratified-match draws as many as another run of the grid.
@@ -68,16 +52,16 @@ class Options(RunConfig, RecipeOptions):
     """A grid file, TOML with [axes] and [options], or an earlier grid.json, whose values become the defaults."""
 
 
-def parse_arguments(arguments: list[str]) -> Options:
+def parse_arguments(arguments: list[str]) -> GridCommand:
     """Parse a command line; --file or --recipe gives the defaults of the options that it leaves out."""
     default, path = recipe_defaults(arguments), value_of("--file", arguments)
     if path is not None and default:
         raise BadOption("--file and --recipe both give the defaults of other options; give one of them")
     if path is not None:
         config, axes = grid_file(storage_path(path))
-        default = Options(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, **axes, out=tyro.MISSING)
+        default = GridCommand(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, **axes, out=tyro.MISSING)
     description = "A grid of runs. Rerun the same command to resume interrupted runs and to restart failed ones."
-    options: Options = parse_options(Options, "grid", description, arguments, default)
+    options: GridCommand = parse_options(GridCommand, "grid", description, arguments, default)
     names = {argument.partition("=")[0] for argument in arguments}
     for one, axis in (("strategy", "strategies"), ("seed", "seeds"), ("encoder", "encoders")):
         if f"--{one}" in names and getattr(options, axis):

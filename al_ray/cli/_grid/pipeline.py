@@ -12,7 +12,7 @@ from al_ray.apps.grid.runner import count_concurrent, validate, without_auto
 from al_ray.apps.grid.spec import Axes, Cell
 from al_ray.apps.grid.summary import table, unfinished
 from al_ray.apps.reporting.run_records import Run
-from al_ray.cli._grid.options import Options
+from al_ray.cli._grid.options import GridCommand
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
 from al_ray.core.text_table import format_columns
@@ -20,7 +20,7 @@ from al_ray.running.run import RunSpec
 from al_ray.runs.run_folder import last_round
 
 
-def run_command(options: Options) -> bool:
+def run_command(options: GridCommand) -> bool:
     """Run and print; return whether every run is complete, or with --dry-run whether there is room for one."""
     grid = grid_of(options)
     if options.dry_run:
@@ -32,7 +32,7 @@ def run_command(options: Options) -> bool:
     return not any(run.trouble for run in run_and_print(grid))
 
 
-def grid_of(options: Options) -> Grid:
+def grid_of(options: GridCommand) -> Grid:
     """Return the grid that the options define."""
     config = part(options, RunConfig)
     strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)

@@ -1,13 +1,13 @@
-"""Options of the command mine."""
+"""MineCommand of the command mine."""
 
 from dataclasses import dataclass
 
 from al_ray.apps.papers.mining.options import MiningConfig
-from al_ray.cli._shared.entry import PathOrUri
+from al_ray.cli._shared.option_types import PathOrUri
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(MiningConfig):
+class MineCommand(MiningConfig):
     """Mine negatives and report the share of false negatives."""
 
     out: PathOrUri | None = None

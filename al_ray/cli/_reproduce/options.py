@@ -1,4 +1,4 @@
-"""Options of the command reproduce."""
+"""ReproduceCommand of the command reproduce."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
@@ -9,8 +9,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.spec import GridConfig
 from al_ray.apps.papers.reproduction.targets import Target
-from al_ray.cli._grid.options import Words
-from al_ray.cli._shared.entry import PathOrUri
+from al_ray.cli._shared.option_types import PathOrUri, Words
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderOptions
@@ -36,7 +35,7 @@ class ConcatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunConfig):
+class ReproduceCommand(RunConfig):
     """A table or figure of the paper, of any task; rerun the same command to resume."""
 
     # The table decides them.

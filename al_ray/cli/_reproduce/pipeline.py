@@ -13,7 +13,7 @@ from al_ray.apps.reporting.tables.comparisons import against_reference, efficien
 from al_ray.apps.reporting.tables.results import positives, results, stratified
 from al_ray.apps.reporting.tables.table import Table
 from al_ray.cli._grid.pipeline import run_and_print, runs_table
-from al_ray.cli._reproduce.options import Options
+from al_ray.cli._reproduce.options import ReproduceCommand
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
@@ -23,7 +23,7 @@ from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import storage_path
 
 
-def run_command(options: Options) -> bool:
+def run_command(options: ReproduceCommand) -> bool:
     """Run what is missing, print and write; return whether every run is complete."""
     check_options(options)
     refuse_inside(options.out, storage_path(options.task))
@@ -57,13 +57,13 @@ def announce(name: str) -> None:
     print(f"measuring {name}", flush=True)
 
 
-def check_options(options: Options) -> None:
+def check_options(options: ReproduceCommand) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
     if SPLIT not in options.evaluation.splits:
         raise BadOption(f"--evaluation.splits lacks {SPLIT}, which the paper's tables are of; add it")
 
 
-def plan(options: Options, job: ReproductionJob, grids: tuple[Part, ...]) -> str:
+def plan(options: ReproduceCommand, job: ReproductionJob, grids: tuple[Part, ...]) -> str:
     """Format all runs and cross-encoders of the target, those that are complete included."""
     lines = [f"{part.name}:\n{runs_table(job.grid(part))}" for part in grids]
     for strategy in TARGETS[options.target].concat:
@@ -72,12 +72,14 @@ def plan(options: Options, job: ReproductionJob, grids: tuple[Part, ...]) -> str
     return "\n".join(lines)
 
 
-def encoders(options: Options) -> tuple[str, ...]:
+def encoders(options: ReproduceCommand) -> tuple[str, ...]:
     """Return the encoders that cross-encoders start from."""
     return options.concat.encoders or (options.encoder,)
 
 
-def build(options: Options, job: ReproductionJob, grid: Part, runs: list[Run]) -> tuple[list[Table], list[Picture]]:
+def build(
+    options: ReproduceCommand, job: ReproductionJob, grid: Part, runs: list[Run]
+) -> tuple[list[Table], list[Picture]]:
     """Build the tables and figures of the target."""
     setting, target = settings(runs)[0], options.target
     tables: list[Table | None]
@@ -105,7 +107,7 @@ def build(options: Options, job: ReproductionJob, grid: Part, runs: list[Run]) -
     return [table for table in tables if table is not None], [one for one in pictures if one is not None]
 
 
-def model_results(options: Options, job: ReproductionJob, grid: Part) -> list[ModelResult]:
+def model_results(options: ReproduceCommand, job: ReproductionJob, grid: Part) -> list[ModelResult]:
     """Evaluate the bi-encoders of a grid, and the cross-encoders on the labels of some of its runs."""
     heuristic = options.target == "table2"
     models = list(pipeline.bi_encoder_results(job, grid, heuristic))

@@ -13,10 +13,9 @@ from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
@@ -34,7 +33,7 @@ from al_ray.cli._shared.terminal import (
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
-from al_ray.storage.uri import StoragePath, Uri, local_path, storage_path
+from al_ray.storage.uri import local_path
 
 COMMANDS = Path(__file__).parents[1]
 """The folder of the commands: each is a module NAME.py with a function `main` and OPTIONS, the type that it parses."""
@@ -46,17 +45,6 @@ PATHS = {
     *("--known", "--store", "--token-file"),
 }
 """Options that take a path: an empty one is an error."""
-PathOrUri = Annotated[
-    StoragePath,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="PATH|URI",
-        instance_from_str=lambda words: storage_path(words[0]),
-        is_instance=lambda value: isinstance(value, Path | Uri),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
-
 _status: list[int] = []  # The exit code of the command, once it has ended.
 
 

@@ -8,14 +8,18 @@ from dataclasses import MISSING, Field, field, fields, is_dataclass, make_datacl
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
+from al_ray.cli._shared.option_types import PathOrUri, Uri
 from al_ray.core.config.bounds import RARE, Between, Group, Rare, annotations
 from al_ray.core.config.encoder import EncoderOptions
 
+SPEC = PrimitiveConstructorSpec
 # Prefix of the generated field that holds the options of a heading.
 GROUP = "group_"
 
@@ -122,6 +126,10 @@ def _row(one: Field[Any], hint: Any, sentence: str, initial: Any, unused: Sequen
     if initial is None:
         # A default that the class itself replaces, such as the first batch of people.
         inner = inner | None
+    if set(get_args(inner)) - {type(None)} == {Path, Uri} and not any(isinstance(it, SPEC) for it in extras):
+        # A path of an options class of the API, which knows no command line.
+        path: Any = PathOrUri
+        inner = path | None if type(None) in get_args(inner) else path
     bounds = [extra for extra in extras if isinstance(extra, Between)]
     hint = _hint(initial, bounds)
     text = tyro.conf.arg(help=sentence, help_behavior_hint=hint)

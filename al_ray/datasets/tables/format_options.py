@@ -1,13 +1,13 @@
 """Options for the file format of a user's tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from al_ray.datasets.tables.reader import Format, TableFormat
+from al_ray.datasets.tables.reader import Format, TableFormat, formats_help
 from al_ray.datasets.tsv import BadRows
 from al_ray.storage.compressed import inner_suffix
 from al_ray.storage.uri import StoragePath, storage_path
@@ -67,9 +67,7 @@ class TableOptions:
 
     HEADING: ClassVar[str] = "table"
 
-    format: Format = "auto"
-    """Format of all tables; auto: by the extension (.csv .tsv .tab .jsonl .ndjson, also packed: .csv.gz, .csv.zst;
-    .parquet .pq .arrow .feather)."""
+    format: Format = field(default="auto", metadata={"help": formats_help()})
     delimiter: str | None = None
     """Column delimiter of CSV and TSV files; a comma or a tab, by extension, when not given."""
     quoting: Literal["standard", "none"] = "standard"

@@ -2,13 +2,14 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
 from al_ray.core.task import FieldType, LabelsAre
 from al_ray.datasets.field_types import parse_types
 from al_ray.datasets.tables.format_options import ColumnNames, TableOptions, TablePaths, TypedNames, paths_of
+from al_ray.datasets.tables.reader import FORMATS, TableFormat
 from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
@@ -65,7 +66,7 @@ class OwnTexts(TableOptions):
     """Maximum tokens per text of your encoder; the report counts longer texts."""
     extend: StoragePath | None = None
     """Task folder made by prepare pairs: the new task has its texts, splits and labels, and the rows of --left and
-    --right. New texts are in train. What is not given is as for that task."""
+    --right. New texts are in train. Options that are not given are those of that task."""
 
     def check(self) -> None:
         """Validate the combination of options, before any file is read."""
@@ -134,8 +135,8 @@ class OwnTexts(TableOptions):
             _check_several(side, paths_of(tables), ids)
         others = [path for path in (self.labels, self.source) if path is not None]
         files = [*paths_of(self.left), *paths_of(self.right), *others]
-        formats = {self.reading.format_of(path) for path in files}
-        if not formats & {"csv", "tsv"} and (self.delimiter or self.quoting == "none" or not self.header):
+        delimiters = {FORMATS[self.reading.format_of(path)].delimiter for path in files}
+        if not any(delimiters) and (self.delimiter or self.quoting == "none" or not self.header):
             raise BadOption(
                 "--delimiter, --quoting and --no-header are for CSV and TSV files, and no such file is given"
             )
@@ -183,6 +184,11 @@ def label_column_names(option: str, columns: str) -> tuple[str, ...]:
     if len(names) not in (2, 3):
         raise BadOption(f"{option} is {columns}; give three, such as {LABEL_COLUMNS}, or two ids")
     return names
+
+
+def labels_reading(table: TableOptions) -> TableFormat:
+    """Return the format of a table of labels, of which messages say how to name other columns."""
+    return replace(table.reading, naming="; name its columns with --columns")
 
 
 def column_names(option: str, columns: str) -> tuple[str, ...]:

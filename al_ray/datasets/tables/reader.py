@@ -2,19 +2,22 @@
 
 The csv module reads delimited files, because pyarrow.csv counts rows where we must name lines (a quoted text may hold
 line breaks), reports no place for a wrong encoding, and reads to the end of the file at a quote that is never closed.
+
+To add a format, add an entry to FORMATS, and its reader to LINES if it is text, or to BINARY: help and errors read
+these.
 """
 
 import codecs
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +31,29 @@ from al_ray.storage.compressed import CODECS, DAMAGED, codec_of, inner_suffix, o
 from al_ray.storage.download import local_file
 from al_ray.storage.uri import StoragePath
 
-Format = Literal["auto", "csv", "tsv", "jsonl", "parquet", "arrow"]
-FORMATS: dict[str, Format] = {
-    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
-    ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow",
-}  # fmt: skip
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format of tables. delimiter: between the cells of a line, by default; "" if a line has no such cells."""
+
+    extensions: tuple[str, ...]
+    delimiter: str = ""
+
+
+FORMATS: Mapping[str, FileFormat] = {
+    "csv": FileFormat((".csv",), ","),
+    "tsv": FileFormat((".tsv", ".tab"), "\t"),
+    "jsonl": FileFormat((".jsonl", ".ndjson")),
+    "parquet": FileFormat((".parquet", ".pq")),
+    "arrow": FileFormat((".arrow", ".feather")),
+}
+"""All formats by name, in the order of --help."""
+
+if TYPE_CHECKING:
+    Format = str
+else:
+    # A type checker cannot read a Literal made at run time; reading an unknown format is refused.
+    Format = Literal["auto", *FORMATS]
 # First bytes of files of other kinds, their names, and the cure.
 STRANGERS = {
     b"PAR1": ("Parquet", "give --format parquet"),
@@ -44,8 +64,8 @@ STRANGERS = {
     b"\xff\xfe": ("UTF-16", "give --encoding utf-16"),
     b"\xfe\xff": ("UTF-16", "give --encoding utf-16"),
 }
-# Formats that are no text, and their readers.
 BINARY = {"parquet": read_parquet_table, "arrow": read_arrow_table}
+"""The readers of formats that are no text."""
 ROWS_AT_ONCE = 20_000
 
 
@@ -82,10 +102,12 @@ class TableFormat:
 
     def format_of(self, path: StoragePath) -> Format:
         """Return the format of a file, by its extension unless it is given."""
-        form = FORMATS.get(inner_suffix(path)) if self.format == "auto" else self.format
+        by_extension = {extension: name for name, one in FORMATS.items() for extension in one.extensions}
+        form = by_extension.get(inner_suffix(path)) if self.format == "auto" else self.format
         if form is None:
-            cure = self.advice("give --format csv, tsv, jsonl, parquet or arrow") or "rename the file"
-            raise BadOption(f"{path}: its extension is none of {' '.join(FORMATS)}; {cure}")
+            *names, last = FORMATS
+            cure = self.advice(f"give --format {', '.join(names)} or {last}") or "rename the file"
+            raise BadOption(f"{path}: its extension is none of {' '.join(by_extension)}; {cure}")
         if form in BINARY and codec_of(path):
             raise BadOption(
                 f"{path}: {form} files compress their columns themselves, and are not read packed; unpack it"
@@ -140,7 +162,7 @@ def _lines(
     """
     parts: list[list[Cells]] = [[] for _ in columns]
     places = [np.empty((0, 2), dtype=np.int64)]
-    rows = (_json_rows if form == "jsonl" else _delimited_rows)(file, path, columns, reading, faults)
+    rows = LINES[form](file, path, columns, reading, faults)
     while block := list(islice(rows, ROWS_AT_ONCE)):
         try:
             cells = _cells(block, len(columns))
@@ -158,7 +180,7 @@ def _lines(
 def _opened(path: StoragePath, local: Path, form: Format, reading: TableFormat) -> Iterator[TextIO]:
     """Open a local copy of a file of lines; errors name the file."""
     # With newline="" the csv module sees line breaks as they are; elsewhere only LF ends a line.
-    newline = "" if form != "jsonl" and reading.quoting == "standard" else "\n"
+    newline = "" if FORMATS[form].delimiter and reading.quoting == "standard" else "\n"
     codec = codec_of(path)
     try:
         with (
@@ -198,7 +220,7 @@ def _delimited_rows(
     file: TextIO, path: StoragePath, columns: list[str], reading: TableFormat, faults: BadRowLog
 ) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file, without blank lines."""
-    delimiter = reading.delimiter or DELIMITERS[reading.format_of(path)]
+    delimiter = reading.delimiter or FORMATS[reading.format_of(path)].delimiter
     records = _quoted(file, path, delimiter, reading) if reading.quoting == "standard" else _bare(file, delimiter)
     width, at, number = 0, list[int](), 0
     for line, row, fault in records:
@@ -293,3 +315,18 @@ def _json_fault(error: Exception, reading: TableFormat) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON ({error.msg}, column {error.colno}); each line must be one object"
     return "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+LINES: Mapping[str, Callable[[TextIO, StoragePath, list[str], TableFormat, BadRowLog], Iterator[Row]]] = {
+    "csv": _delimited_rows,
+    "tsv": _delimited_rows,
+    "jsonl": _json_rows,
+}
+"""The readers of text: they yield the number, the line and the cells of each row, and report bad ones."""
+
+
+def formats_help() -> str:
+    """Return the --help of --format."""
+    text = " ".join(extension for name in LINES for extension in FORMATS[name].extensions)
+    others = " ".join(extension for name in BINARY for extension in FORMATS[name].extensions)
+    return f"Format of all tables; auto: by the extension ({text}, also packed: .csv.gz, .csv.zst; {others})."

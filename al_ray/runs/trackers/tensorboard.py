@@ -21,7 +21,7 @@ def tracking(events: Callable[[RunFolder, str], StoragePath]) -> Track:
 
     def track(folder: RunFolder, group: str) -> None:
         lines, at = folder.complete_rounds(), events(folder, group)
-        there = {path.name.rpartition(".")[2] for path in at.iterdir()} if lines and at.is_dir() else set[str]()
+        there = {path.name.rpartition(".")[2] for path in (at.glob("*") if lines else ())}
         for line in lines:
             if _suffix(line) not in there:
                 add_events(at, line)

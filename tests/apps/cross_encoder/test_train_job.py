@@ -18,10 +18,10 @@ from ray.util import placement_group_table
 from al_ray.apps.cross_encoder import pipeline
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
-from al_ray.cli._evaluate.options import Options as EvaluateOptions
+from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.pipeline import evaluate_cross_encoder
-from al_ray.cli._train.options import Options
-from al_ray.cli._train.pipeline import run_command as train
+from al_ray.cli.train import TrainCommand
+from al_ray.cli.train import run_command as train
 from al_ray.cluster.workers import workers_in_this_process
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
@@ -46,14 +46,14 @@ def folder(make_task, tmp_path_factory) -> Path:
     return root
 
 
-def options(folder: Path, out: str | Path, **changes) -> Options:
+def options(folder: Path, out: str | Path, **changes) -> TrainCommand:
     """A small training on the stated pairs of the symmetric task."""
     training = TrainingConfig(epochs=1, learning_rate=1e-3)
     if changes.get("model") == "cosine":
         changes = {"training": replace(training, batch=8, worst_loss=100.0), **changes}
     else:
         changes = {"concat_batch": 16, "slice_pairs": 16, **changes}
-    small = Options(
+    small = TrainCommand(
         task=str(folder / "task"), labels="stated", out=folder / out, encoder="random-bert", encoder_layers=1,
         max_length=24, encoder_batch=8, threads=1, cluster=CPUS, training=training,
         search=SearchConfig(neighbours=5, block=16),
@@ -212,7 +212,7 @@ def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):
 
 
 def test_a_cross_encoder_is_evaluated_on_stated_pairs(concat, folder):
-    evaluate_cross_encoder(EvaluateOptions(run=concat, heuristic=True, cluster=CPUS), concat)
+    evaluate_cross_encoder(EvaluateCommand(run=concat, heuristic=True, cluster=CPUS), concat)
     result, split = read(concat / "heuristic-dev.json"), read_task(folder / "task").split("dev")
     job = job_at(concat)
     pairs = np.concatenate([split.positives, split.stated_negatives])
@@ -224,7 +224,7 @@ def test_a_cross_encoder_is_evaluated_on_stated_pairs(concat, folder):
 
 @pytest.mark.slow
 def test_a_cross_encoder_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
-    evaluate_cross_encoder(EvaluateOptions(run=concat, against=cosine, cluster=CPUS), concat)
+    evaluate_cross_encoder(EvaluateCommand(run=concat, against=cosine, cluster=CPUS), concat)
     result = read(concat / "evaluation-dev-against-cosine.json")
     difference = result["average_precision_difference"]
     assert difference["low"] <= difference["value"] <= difference["high"]
@@ -320,7 +320,7 @@ def test_invalid_options_are_refused_before_any_actor_starts(concat, folder, cha
 )
 def test_invalid_evaluations_of_a_cross_encoder_are_refused(concat, changes, words):
     with pytest.raises(AlRayError, match=words):
-        evaluate_cross_encoder(EvaluateOptions(run=concat, **changes), concat)
+        evaluate_cross_encoder(EvaluateCommand(run=concat, **changes), concat)
 
 
 def embedded(encoder: Encoder, task: Task):

@@ -25,7 +25,6 @@ from al_ray.cli import grid as grid_job
 from al_ray.cli._grid import pipeline as grid_pipeline
 from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
-from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import job
 from al_ray.cluster.trial import SeededSearch, seed_provenance
 from al_ray.cluster.workers import workers_in_this_process
@@ -39,6 +38,7 @@ from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.seed_sets import SeedSet, SeedSets
 from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
+from tests.running import run
 from tests.storage.s3 import served
 
 OPTIONS = (

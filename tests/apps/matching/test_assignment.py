@@ -1,6 +1,7 @@
 """Which candidate edges are matches: values worked by hand, laws, and slow twins."""
 
 from fractions import Fraction
+from pathlib import Path
 from unittest.mock import patch
 
 import networkx as nx
@@ -101,15 +102,15 @@ def twin(edges, rule, cutoff):
 def test_a_rule_is_added_by_its_entry_and_its_function(monkeypatch):
     assert set(ASSIGNMENTS) == set(CHOOSERS)
     with pytest.raises(BadOption, match=f"--assign is 'one'; give one of {', '.join(ASSIGNMENTS)}"):
-        MatchOptions(left="t", assign="one")
+        MatchOptions(left=Path("t"), assign="one")
     monkeypatch.setitem(ASSIGNMENTS, "one", AssignmentRule("the best edge of all", of_best=True))
     monkeypatch.setitem(CHOOSERS, "one", lambda open_edges: open_edges.ranked[:1])
     edges = edges_of([(0, 0, 0.75), (0, 1, 0.875), (1, 0, 0.25), (2, 2, 0, SAID_YES)])
     assert matches(edges, "one", 0.0) == [(0, 1), (2, 2)]
     assert "; one: the best edge of all. Default" in assignments_help()
-    assert choose_assignment(MatchOptions(left="t", assign="one"), True) == "one"
+    assert choose_assignment(MatchOptions(left=Path("t"), assign="one"), True) == "one"
     with pytest.raises(BadOption, match="with --assign one give another cutoff, or none"):
-        MatchOptions(left="t", assign="one", best=3)
+        MatchOptions(left=Path("t"), assign="one", best=3)
 
 
 def test_all_takes_the_edges_from_the_cutoff_on():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import al_ray
+from al_ray.api.run_printout import result_lines
 from al_ray.apps.matching.cutoff import choose_cutoff, warn_of_no_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
-from al_ray.cli._run.pipeline import print_results
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import Scorer, refit
 from al_ray.storage.files import read_json, write_json
@@ -103,7 +103,7 @@ def test_labels_of_one_cosine_have_no_boundary_and_the_run_and_the_error_say_why
     matching = open_model(run)
     with pytest.raises(BadOption, match=r"have the same score.* the same token ids.*jobs\.run --encoder.*; else label"):
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
-    print_results(al_ray.load_run(run).folder)
+    print(*result_lines(al_ray.load_run(run).folder), sep="\n")
     assert "no boundary: all its labelled pairs have the same score" in capsys.readouterr().out
 
 

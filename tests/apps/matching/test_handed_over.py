@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import al_ray
+from al_ray.api.run_printout import result_lines
 from al_ray.apps.matching.cutoff import choose_cutoff
 from al_ray.apps.matching.model import match_command, model_of, open_model
 from al_ray.apps.matching.options import MatchOptions
@@ -22,7 +23,6 @@ from al_ray.apps.serving.server import plan
 from al_ray.apps.serving.store import StoreWriter, make_store
 from al_ray.cli import export
 from al_ray.cli._evaluate.pipeline import print_other_model
-from al_ray.cli._run.pipeline import print_results
 from al_ray.cli._shared import entry
 from al_ray.cli._shared.next_steps import next_steps
 from al_ray.core.errors import BadFile, BadOption
@@ -193,7 +193,7 @@ def test_serve(ran, tmp_path):
 
 def test_a_run_and_evaluate_name_another_model_than_the_last(ran, capsys, tmp_path):
     run, task = ran
-    print_results(RunFolder(run, task))
+    print(*result_lines(RunFolder(run, task)), sep="\n")
     printed = capsys.readouterr().out
     assert f"match, serve and export take {UNTRAINED}" in printed
     assert ("--best N" if task.symmetric else "--right FILE") in (match_command(RunFolder(run, task)) or "")
@@ -202,7 +202,7 @@ def test_a_run_and_evaluate_name_another_model_than_the_last(ran, capsys, tmp_pa
     # The last round is the best: nothing is said.
     good = measure(shutil.copytree(run, tmp_path / "good"), [0.9], 0.7)
     print_other_model(good)
-    print_results(RunFolder(good, task))
+    print(*result_lines(RunFolder(good, task)), sep="\n")
     assert "match, serve and export take" not in capsys.readouterr().out
     steps = [step.command for step in next_steps(run.parent) if "jobs.match" in step.command]
     assert [("--best 100" in step) == task.symmetric for step in steps] == [True]

@@ -23,12 +23,11 @@ import os, signal, sys
 from importlib import import_module
 
 from al_ray.cli import match
-from al_ray.cli._match import pipeline
 from al_ray.cli._shared.entry import run_process
 from al_ray.storage import lock
 
 where = sys.argv.pop(1)
-plain = pipeline.Progress
+plain = match.Progress
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -38,7 +37,7 @@ class Dying(plain):
         if stage == where and done:
             die()
 
-pipeline.Progress = Dying
+match.Progress = Dying
 if "." in where:
     module, name = where.rsplit(".", 1)
     setattr(import_module(f"al_ray.apps.matching.{module}"), name, die)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import planning as pipeline
 from al_ray.apps.planning import matcher_times, stage_times
 from al_ray.apps.planning.hardware import (
     BUILT_IN,
@@ -26,7 +27,7 @@ from al_ray.apps.planning.hardware import (
     longest,
     time_of,
 )
-from al_ray.apps.planning.options import Options, cluster_of
+from al_ray.apps.planning.options import PlanOptions, cluster_of
 from al_ray.apps.planning.plan import (
     STAGES,
     Plan,
@@ -42,7 +43,6 @@ from al_ray.apps.planning.plan import (
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import cells_of
 from al_ray.cli import plan as command
-from al_ray.cli._plan import pipeline
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
@@ -735,15 +735,15 @@ def test_the_command_prints_every_stage_with_labels_memory_and_cost():
 def test_a_task_gives_the_numbers_of_texts(tmp_path, make_task, symmetric):
     task = make_task(symmetric)
     write_task(task, tmp_path / "task", {})
-    sizes = Options(task=str(tmp_path / "task")).sizes
+    sizes = PlanOptions(task=str(tmp_path / "task")).sizes
     train, dev = task.split("train").space, task.split("dev").space
     assert (sizes.texts, sizes.pairs) == (len(train.left), train.total)
     assert (sizes.evaluation, sizes.evaluation_pairs) == (len(dev.left), dev.total)
     assert (sizes.right is None) == symmetric
     with pytest.raises(BadOption, match="--task has its numbers of texts; leave out --texts"):
-        _ = Options(task=str(tmp_path / "task"), texts=100).sizes
+        _ = PlanOptions(task=str(tmp_path / "task"), texts=100).sizes
     with pytest.raises(WrongFolder, match=r"nowhere holds no task\.json"):
-        _ = Options(task="nowhere").sizes
+        _ = PlanOptions(task="nowhere").sizes
 
 
 def test_auto_takes_what_a_run_takes_if_only_some_pairs_can_match(tmp_path, make_ruled):
@@ -752,7 +752,7 @@ def test_auto_takes_what_a_run_takes_if_only_some_pairs_can_match(tmp_path, make
     pool, dev = (task.split(name).space.total for name in ("train", "dev"))
     search, evaluation = SearchConfig(kind="auto", exact_pairs=pool), EvaluationConfig(exact_pairs=dev)
     config = {"task": str(tmp_path / "task"), "search": search, "evaluation": evaluation, "first_batch": 2, "rounds": 1}
-    options = Options(**config)
+    options = PlanOptions(**config)
     made = setting_of(options, options.sizes, options.workers, BUILT_IN["cpu"])
     # With all pairs of the texts both would be above their limits.
     assert (made.kind, made.counted) == (RunConfig(**config).settled(pool).search.kind, True) == ("exact", True)

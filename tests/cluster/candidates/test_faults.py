@@ -12,8 +12,7 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run import pipeline as run_pipeline
-from al_ray.cli._run.pipeline import run
+from al_ray.cli import run as run_pipeline
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
@@ -24,6 +23,7 @@ from al_ray.datasets.task_folder import write_task
 from tests.cluster.outcomes import results
 from tests.cluster.processes import await_end, workers
 from tests.cluster.test_full_disk import filled, mount
+from tests.running import run
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("local_ray")]
 

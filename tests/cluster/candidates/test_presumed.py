@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import al_ray
-from al_ray.cli._run.pipeline import format_round
 from al_ray.cluster.candidates.matcher_trainer import Known, matches_among
 from al_ray.core.config.sections import CandidatesConfig
 from al_ray.core.errors import BadFile
@@ -24,6 +23,7 @@ from al_ray.runs.presumed_figures import (
     presumed_warnings,
 )
 from al_ray.runs.round_metrics import read_lines
+from al_ray.runs.round_table import format_round
 from tests.cluster.candidates.test_commands import config_of
 
 LINE = {

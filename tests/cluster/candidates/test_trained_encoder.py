@@ -9,7 +9,6 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import run
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
@@ -25,6 +24,7 @@ from al_ray.storage.uri import storage_path
 from al_ray.training.label_halves import label_halves
 from al_ray.training.saved_model import read_model
 from tests.cluster.outcomes import figures, results
+from tests.running import run
 
 pytestmark = pytest.mark.usefixtures("in_process")
 

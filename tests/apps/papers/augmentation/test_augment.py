@@ -18,7 +18,7 @@ from al_ray.apps.papers.augmentation.samplers import most_silver, sample_pairs
 from al_ray.apps.papers.augmentation.stsb import read_stsb
 from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.apps.papers.mining.miners import Pool, Random
-from al_ray.cli._augment.options import Options
+from al_ray.cli._augment.options import AugmentCommand
 from al_ray.cli._augment.pipeline import run_command as augment
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
@@ -53,8 +53,8 @@ def stsb(tmp_path_factory) -> Path:
     return write_stsb(tmp_path_factory.mktemp("stsb"))
 
 
-def small_options(stsb: Path, out: Path) -> Options:
-    return Options(
+def small_options(stsb: Path, out: Path) -> AugmentCommand:
+    return AugmentCommand(
         gold=f"stsb:{stsb}", out=out, encoder="cnn-8", teacher="random-bert", teacher_layers=1, max_length=40,
         threads=1, learning_rate=1e-3, teacher_rate=1e-3, per_text=2, slice_pairs=16,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.apps.papers.mining.task_pool import mining_task
-from al_ray.cli._mine.options import Options
+from al_ray.cli._mine.options import MineCommand
 from al_ray.cli._mine.pipeline import run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.tables.columns import BadRowLog
@@ -18,9 +18,9 @@ from al_ray.runs.existing_labels import read_existing_labels
 
 
 @pytest.fixture
-def small(task, tmp_path) -> Options:
+def small(task, tmp_path) -> MineCommand:
     write_task(task, tmp_path / "task", {})
-    return Options(
+    return MineCommand(
         task=str(tmp_path / "task"), out=tmp_path / "out", encoder="random-bert", encoder_layers=1, max_length=24,
         per_text=2, sample=9, threads=1,
     )  # fmt: skip

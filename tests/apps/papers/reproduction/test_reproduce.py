@@ -20,7 +20,7 @@ from al_ray.apps.papers.reproduction.targets import Part, extended_axes, parts
 from al_ray.apps.reporting.published import paper_results
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.apps.reporting.run_records import TaskSummary
-from al_ray.cli._reproduce.options import ConcatConfig, Options
+from al_ray.cli._reproduce.options import ConcatConfig, ReproduceCommand
 from al_ray.cli._reproduce.pipeline import run_command as reproduce
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
@@ -123,11 +123,11 @@ def test_the_figures_of_the_paper_are_those_that_its_text_repeats():
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory) -> Options:
+def asked(tmp_path_factory) -> ReproduceCommand:
     """A small table 4 of one seed."""
     folder = tmp_path_factory.mktemp("reproduce")
     write_task(synthetic_task(160, 0), folder / "task", {})
-    return Options(
+    return ReproduceCommand(
         target="table4", task=str(folder / "task"), out=folder / "out", seeds=1, rounds=2, first_batch=16,
         encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
         search=SearchConfig(neighbours=5, block=16),

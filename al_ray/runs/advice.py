@@ -1,4 +1,4 @@
-"""Whether a run needs more labels, as jobs.run and jobs.labels print it."""
+"""Whether a run needs more labels."""
 
 from collections.abc import Iterator
 

@@ -1,10 +1,13 @@
-"""The table of a run's rounds, which its commands print and the page of labels shows."""
+"""A run's rounds in words: their table, and the lines about one of them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
 from al_ray.runs.candidate_figures import main_figures
-from al_ray.runs.untrained_figures import untrained_line
+from al_ray.runs.presumed_figures import presumed_lines
+from al_ray.runs.untrained_figures import compared_with_untrained, untrained_line
 
 NEIGHBOURHOOD = "neighbourhood"
 
@@ -44,3 +47,40 @@ def round_table(lines: list[dict[str, Any]]) -> str:
         seconds = f"{sum(line['seconds'].values()):.0f}" if line["seconds"] else "-"
         rows.append((*counts, *shares, *number, boundary, seconds))
     return format_columns(rows)
+
+
+def format_round(line: dict[str, Any]) -> str:
+    """Format the metrics of a round, its comparison with the round before, what it presumed, and its warnings.
+
+    line: what `on_round` of `al_ray.run` receives.
+
+    Examples:
+        >>> line = {name: None for name in ("average_precision", "precision_at_recall_20", "boundary")}
+        >>> line |= {"round": 2, "labels": 160, "positives": 9, "batch_positives": 3, "seconds": {}, "warnings": []}
+        >>> print(al_ray.format_round(line))
+        round  labels  positives  AP %  P@R20 %  boundary  seconds
+            2     160          9     -        -         -        -
+
+    Raises:
+        KeyError: if a field of metrics.jsonl is missing.
+    """
+    shown = [round_table([line]), *comparison(line), *presumed_lines(line)]
+    return "\n".join([*shown, *(f"warning: {warning}" for warning in line["warnings"])])
+
+
+def comparison(line: dict[str, Any]) -> Iterator[str]:
+    """Yield a line about the models of this round and of the round before, if they can be compared."""
+    new = f"the pairs labelled since, {line['batch_positives']:,} of them matches,"
+    figures = {
+        "both models agree on {}% of the labelled pairs": line.get(AGREEMENT),
+        f"AP of the earlier model on {new} is {{}}%": line.get(PREQUENTIAL),
+    }
+    known = [words.format(f"{100 * value:.1f}") for words, value in figures.items() if value is not None]
+    if (gain := line.get(GAIN)) is not None:
+        value, low, high = (f"{100 * gain[end]:+.1f}" for end in ("value", "low", "high"))
+        known.insert(0, f"AP {value} points (95%: {low} to {high})")
+    if known:
+        yield f"compared with round {line['round'] - 1}: {'; '.join(known)}"
+    without = compared_with_untrained(line)
+    if without is not None:
+        yield without

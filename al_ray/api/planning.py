@@ -1,20 +1,20 @@
-"""Measure or read the speeds of a machine, plan a run, and print the plan."""
+"""Plan the memory, time and cost of a run, by measured or built-in speeds."""
 
 import logging
 import platform
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from al_ray.apps.planning import plan as planning
 from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, Constants, Speed, as_content, read_constants
 from al_ray.apps.planning.measure_hardware import MachineProbe, measure_constants
 from al_ray.apps.planning.measure_matcher import matcher_speeds
-from al_ray.apps.planning.options import NO_TASK, Options
-from al_ray.cli._shared.scripts import script_lines
+from al_ray.apps.planning.options import NO_TASK, PlanOptions
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
+from al_ray.datasets.script_lines import script_lines
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.auto_matcher import with_matcher_chosen
@@ -27,8 +27,51 @@ NOT_COUNTED = "computed from sizes; Ray's object store takes another third of a 
 logger = logging.getLogger(__name__)
 
 
-def run_command(options: Options) -> None:
-    """Measure or read speeds, plan, and print."""
+@dataclass(frozen=True)
+class RunPlan:
+    """The plan of a run; its str is what the command prints: reasons, memory, time, cost and warnings.
+
+    scripts: lines about scripts that the encoder may not know.
+    """
+
+    options: PlanOptions
+    plan: planning.Plan
+    scripts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return all of it in words."""
+        plan, options = self.plan, self.options
+        workers = plan.setting.config.trainers
+        trainers = (
+            "and no trainer" if not workers else "and a trainer" if workers == 1 else f"and {workers} training workers"
+        )
+        beside = " beside them" if workers else ""
+        head = f"shards: {plan.setting.shards}, {trainers}{beside}; speeds of {plan.setting.constants.machine}"
+        parts = (
+            "\n".join([head, *planning.reasons(plan, options)]),
+            f"{format_columns(planning.memory_rows(plan))}\n{NOT_COUNTED}",
+            f"{format_columns(planning.time_rows(plan))}\n{planning.LEGEND}",
+            format_columns(planning.cost_rows(plan, options.cost_per_pair, options.gpu_hour_cost)),
+            "\n".join(planning.warnings(plan)),
+        )
+        return "\n".join(["\n\n".join(filter(None, parts)), *self.scripts])
+
+
+def plan(options: PlanOptions) -> RunPlan:
+    """Plan the memory, time and cost of a run, before anything starts; nothing is computed but what `measure` asks for.
+
+    options: those of the run, and the sizes of its texts or its task. measure: measure the speeds of this machine (a
+    minute or two), and write them to the file `constants`; without it they are read from there, or built in.
+
+    Examples:
+        >>> print(str(al_ray.plan(al_ray.PlanOptions(texts=10_000, recipe="paper"))).partition(";")[0])
+        shards: 1, and a trainer beside them
+
+    Raises:
+        BadOption: if options do not fit together, or the workers do not fit into the GPUs.
+        BadFile: if the file of speeds cannot be read.
+        WrongFolder: if the task is none.
+    """
     if options.recipe == "auto" and options.task != NO_TASK:
         options = with_recipe_chosen(options)
     if options.matcher == "auto":
@@ -39,31 +82,13 @@ def run_command(options: Options) -> None:
     cluster, sizes = options.workers, options.sizes
     device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)
     constants = measure(options) if options.measure else read_constants(options.constants, device, built_in)
-    print(format_plan(options, planning.plan(planning.setting_of(options, sizes, cluster, constants))))
+    planned, scripts = planning.plan(planning.setting_of(options, sizes, cluster, constants)), tuple[str, ...]()
     if options.task != NO_TASK and options.encoder == EncoderOptions.encoder:
-        for line in script_lines(read_task(storage_path(options.task))):
-            print(line)
+        scripts = tuple(script_lines(read_task(storage_path(options.task))))
+    return RunPlan(options, planned, scripts)
 
 
-def format_plan(options: Options, plan: planning.Plan) -> str:
-    """Format the plan: reasons, memory, time, cost and warnings."""
-    workers = plan.setting.config.trainers
-    trainers = (
-        "and no trainer" if not workers else "and a trainer" if workers == 1 else f"and {workers} training workers"
-    )
-    beside = " beside them" if workers else ""
-    head = f"shards: {plan.setting.shards}, {trainers}{beside}; speeds of {plan.setting.constants.machine}"
-    parts = (
-        "\n".join([head, *planning.reasons(plan, options)]),
-        f"{format_columns(planning.memory_rows(plan))}\n{NOT_COUNTED}",
-        f"{format_columns(planning.time_rows(plan))}\n{planning.LEGEND}",
-        format_columns(planning.cost_rows(plan, options.cost_per_pair, options.gpu_hour_cost)),
-        "\n".join(planning.warnings(plan)),
-    )
-    return "\n\n".join(filter(None, parts))
-
-
-def measure(options: Options) -> Constants:
+def measure(options: PlanOptions) -> Constants:
     """Measure the speeds of this machine, and write them to --constants."""
     if options.constants is None:
         raise BadOption("--measure writes a file; name it: --constants FILE")

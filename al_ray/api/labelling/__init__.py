@@ -1,0 +1,1 @@
+"""Labels of a run: counts, corrections, closed rounds, and the page on which people label."""

@@ -1,0 +1,42 @@
+"""Types of options: how paths, and several values of one option, are written on a command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.constructors import PrimitiveConstructorSpec
+
+from al_ray.datasets.tables.format_options import ColumnNames
+from al_ray.datasets.tables.options import LABEL_COLUMNS
+from al_ray.metrics.handover import RoundName
+from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE, with_guarantee
+from al_ray.storage.uri import StoragePath, Uri, storage_path
+
+__all__ = ["LABEL_COLUMNS", "ColumnNames", "Numbers", "PathOrUri", "RoundName", "StoragePath", "Uri", "Words"]
+__all__ += ["LEAST_GUARANTEE", "MOST_GUARANTEE", "storage_path", "with_guarantee"]
+
+PathOrUri = Annotated[
+    StoragePath,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH|URI",
+        instance_from_str=lambda words: storage_path(words[0]),
+        is_instance=lambda value: isinstance(value, Path | Uri),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
+
+
+def values_of(kind: Callable[[str], Any], name: str) -> Any:
+    """Return the constructor of an option that takes several values, separated by commas or spaces."""
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{name}[,{name}...]",
+        instance_from_str=lambda words: tuple(kind(one) for one in " ".join(words).replace(",", " ").split()),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [",".join(map(str, value))],
+    )
+
+
+Words = Annotated[tuple[str, ...], values_of(str, "NAME")]
+Numbers = Annotated[tuple[int, ...], values_of(int, "N")]
