@@ -144,7 +144,6 @@ BELOW_THE_API = {
     "al_ray.cli._evaluate.options",
     "al_ray.cli._evaluate.pipeline",
     "al_ray.cli._evaluate.printout",
-    "al_ray.cli._evaluate.scores",
     "al_ray.cli._grid.options",
     "al_ray.cli._grid.pipeline",
     "al_ray.cli._mine.options",

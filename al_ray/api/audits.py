@@ -154,7 +154,7 @@ def estimate_audit(
     scorer = fit_scorer(bands, labelled.pairs.cosines) if update_scorer else None
     calibrated = scorer or _stored_calibration(run, record, labelled.path)
     at = list(measured_at(at_cosine, at_p, record, bands, calibrated))
-    lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng, calibrated)
+    lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng, calibrated, labelled.answers)
     if audited is None:
         return _estimate(record, lines, content)
     more, kept, written = calibrate(labelled, bands, audited.folder, scorer, rules)

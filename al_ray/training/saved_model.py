@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -97,7 +97,7 @@ def write_matched(folder: StoragePath, model: Model, encoding: EncoderConfig, ca
 
 def scorer_fields(scorer: Scorer) -> dict[str, Any]:
     """Return what scorer.json has of a scorer."""
-    content = {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
+    content = {**scorer.as_dict(), "boundary": scorer.boundary if scorer.weight else None}
     # As earlier versions wrote it, where they knew such a scorer.
     return {name: value for name, value in content.items() if value or name != "both_sides"}
 

@@ -1,4 +1,4 @@
-"""MineCommand of the command mine."""
+"""Options of the command mine."""
 
 from dataclasses import dataclass
 
