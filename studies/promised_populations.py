@@ -21,12 +21,16 @@ SEED = 7
 
 @dataclass(frozen=True)
 class Population:
-    """Pairs by score: (reach,) cosines, descending, and whether they match; `rest` others, `rest_matches` of them."""
+    """Pairs by score: (reach,) cosines, descending, and whether they match; `rest` others, `rest_matches` of them.
+
+    shares: (reach,) with which each pair was made a match.
+    """
 
     cosines: Floats
     matches: npt.NDArray[np.bool_]
     rest: int
     rest_matches: int
+    shares: Floats
 
     @property
     def total(self) -> int:
@@ -67,20 +71,26 @@ def populations() -> Mapping[str, Population]:
         "long tail": (1 / (1 + (ranks / 200) ** 40) + 0.001, 190_000, 100),
         "ties": (falling, 190_000, 3),
     }
-    made: dict[str, Population] = {}
-    for name, (share, rest, beyond) in shares.items():
-        rng = generator(SEED, f"promised-{name}")
-        cosines = -np.sort(-rng.beta(2, 5, REACH))
-        made[name] = Population(np.round(cosines, 2) if name == "ties" else cosines, _exact(share, rng), rest, beyond)
+    made = {name: _drawn(name, *numbers) for name, numbers in shares.items()}
     rng = generator(SEED, "promised-small")
-    equal, tiny = rng.random(2_000) < 0.55, rng.random(60) < np.linspace(0.98, 0.1, 60)
-    made["all equal"] = Population(np.full(2_000, 0.5), equal, 0, 0)
-    made["tiny"] = Population(np.linspace(0.9, 0.3, 60), tiny, 0, 0)
+    of_tiny = np.linspace(0.98, 0.1, 60)
+    equal, tiny = rng.random(2_000) < 0.55, rng.random(60) < of_tiny
+    made["all equal"] = Population(np.full(2_000, 0.5), equal, 0, 0, np.full(2_000, 0.55))
+    made["tiny"] = Population(np.linspace(0.9, 0.3, 60), tiny, 0, 0, of_tiny)
     return made
 
 
-def _exact(shares: Floats, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    return rng.random(len(shares)) < shares
+def levelled() -> Mapping[str, Population]:
+    """Make two populations whose share of matches stops rising with the score, at 0.6 and at 0.9."""
+    falling = 1 / (1 + (np.arange(1, REACH + 1) / 700) ** 6)
+    return {name: _drawn(name, level * falling, 190_000, 3) for name, level in (("to 0.6", 0.6), ("to 0.9", 0.9))}
+
+
+def _drawn(name: str, shares: Floats, rest: int, beyond: int) -> Population:
+    rng = generator(SEED, f"promised-{name}")
+    cosines = -np.sort(-rng.beta(2, 5, REACH))
+    matches = rng.random(len(shares)) < shares
+    return Population(np.round(cosines, 2) if name == "ties" else cosines, matches, rest, beyond, shares)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ class Ranking:
         """Return how many pairs have at least a p by a scorer with w > 0."""
         if not 0 < p < 1:
             return 0 if p else len(self.cosines)
-        cosine = (np.log(p / (1 - p)) - scorer.bias) / scorer.weight
-        return int(np.searchsorted(-self.cosines, -cosine, side="right"))
+        return int(np.searchsorted(-self.cosines, -scorer.score_at(p), side="right"))
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def run_command(options: TrainCommand) -> None:
         options.config, options.out, columns=options.columns, table=options, rerank=options.rerank, top=options.top
     )
     for line in training.lines():
-        print(line, flush=True)
+        print(as_called(line), flush=True)
     if options.dry_run:
         return
     if options.model == "cosine":

@@ -5,7 +5,8 @@ run's batches were chosen by a strategy; fitted to them, p is a score.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ class Scorer:
     text with its nearest left ones, too.
     matcher: whether a matcher ranks the candidates above all other pairs (core/two_stage_score.py): p is then theirs,
     and weight and bias say where p is 1/2.
+    ceiling: c, above 0 and at most 1, which p approaches as the score rises: p = c * sigmoid(weight * score + bias).
+    Only a fit to drawn pairs has one below 1 (metrics/audit/ceiling.py).
     """
 
     weight: float
@@ -40,12 +43,20 @@ class Scorer:
     neighbourhood: float = 0.0
     matcher: bool = False
     both_sides: bool = False
+    ceiling: float = 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as files hold them: `ceiling` only where there is one, as earlier versions had none."""
+        return {name: value for name, value in asdict(self).items() if name != "ceiling" or value < 1}
 
     @property
     def boundary(self) -> float:
-        """The cosine where p = 1/2: -b/w. For w = 0 it is infinite, with the sign of -b: the limit as w falls to 0."""
+        """The cosine where p = 1/2: -b/w. For w = 0 it is infinite, with the sign of -b: the limit as w falls to 0.
+
+        With a ceiling it is higher, and infinite if p stays below 1/2.
+        """
         if self.weight > 0:
-            return -self.bias / self.weight
+            return -self.bias / self.weight if self.ceiling == 1 else self.score_at(0.5)
         return float("inf") if self.bias <= 0 else float("-inf")
 
     @property
@@ -81,15 +92,32 @@ class Scorer:
         if self.matcher:
             p = np.clip(np.asarray(cosines, dtype=np.float64) - CANDIDATE, LEAST_P, 1 - LEAST_P)
             return np.log(p / (1 - p))
+        logits = self._of_sigmoid(cosines)
+        # p / (1 - p) = c / (1 - c + exp(-logit))
+        return logits if self.ceiling == 1 else np.log(self.ceiling) - np.logaddexp(np.log1p(-self.ceiling), -logits)
+
+    def _of_sigmoid(self, cosines: Cosines) -> Floats:
         return self.weight * np.asarray(cosines, dtype=np.float64) + self.bias
 
     def probability(self, cosines: Cosines) -> Floats:
         """(n,) cosines -> (n,) p in [0, 1]: scores, or probabilities of a match if they were calibrated; see above."""
-        return sigmoid(self.logit(cosines))
+        if self.ceiling == 1:
+            return sigmoid(self.logit(cosines))
+        return self.ceiling * sigmoid(self._of_sigmoid(cosines))
 
     def score_at(self, p: float) -> float:
-        """Return the score that has a p between 0 and 1, where p rises with the score; the inverse of `probability`."""
-        return CANDIDATE + p if self.matcher else (math.log(p / (1 - p)) - self.bias) / self.weight
+        """Return the score that has a p between 0 and 1, where p rises with the score; the inverse of `probability`.
+
+        Infinity if no score has it, because of the ceiling.
+        """
+        if self.matcher:
+            return CANDIDATE + p
+        return (math.log(p / (self.ceiling - p)) - self.bias) / self.weight if p < self.ceiling else math.inf
+
+
+def ceiling_words(ceiling: float) -> str:
+    """Say what a ceiling below 1 means, such as "at most 83% match, however high the score"."""
+    return f"at most {100 * ceiling:.3g}% match, however high the score"
 
 
 def sigmoid(logits: Floats) -> Floats:

@@ -18,7 +18,8 @@ def model_content(model: Model) -> dict[str, Any]:
 
     encoder_round: the round that trained the encoder of a matcher, if one did.
     """
-    content = {"digest": model.digest, **{name: getattr(model.scorer, name) for name in Scorer.__dataclass_fields__}}
+    assert model.scorer is not None
+    content: dict[str, Any] = {"digest": model.digest, **model.scorer.as_dict()}
     if model.matcher is not None:
         content["encoder_digest"] = model.matcher.encoder
         if model.path:

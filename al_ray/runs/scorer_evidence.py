@@ -66,7 +66,11 @@ def calibrated_scorer(path: StoragePath, trained: Scorer) -> tuple[Scorer, str |
     try:
         weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
         # Of the score itself: p of a matcher is fitted as a score.
-        scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood, both_sides=trained.both_sides)
+        ranks = {"neighbourhood": trained.neighbourhood, "both_sides": trained.both_sides}
+        # Earlier versions knew no ceiling.
+        scorer = Scorer(weight, bias, **ranks, ceiling=float(recalibration.get("ceiling", 1.0)))
+        if not 0 < scorer.ceiling <= 1:
+            raise ValueError(f"a ceiling of {scorer.ceiling}")
         return scorer, str(recalibration["source"])
     except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{path} has a damaged calibration ({error!r}); restore it") from error

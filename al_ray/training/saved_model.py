@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -97,7 +97,7 @@ def write_matched(folder: StoragePath, model: Model, encoding: EncoderConfig, ca
 
 def scorer_fields(scorer: Scorer) -> dict[str, Any]:
     """Return what scorer.json has of a scorer."""
-    content = {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
+    content = {**scorer.as_dict(), "boundary": scorer.boundary if scorer.weight else None}
     # As earlier versions wrote it, where they knew such a scorer.
     return {name: value for name, value in content.items() if value or name != "both_sides"}
 
@@ -126,8 +126,8 @@ def _read_matched(folder: StoragePath) -> Model:
     content = read_json(folder / SCORER, dict.fromkeys(("digest", "encoder"), str), cure)
     if "reference" not in content:
         raise BadOption(
-            f"{folder} has a matcher of an earlier al_ray, which works in its run alone; give its run (jobs.match "
-            "--model RUN), or train it again (jobs.run)"
+            f"{folder} has a matcher of an earlier al_ray, which works in its run alone; give its run "
+            "(`al_ray.match(..., model=RUN)`), or train it again (`al_ray.run`)"
         )
     fitted = dict.fromkeys(("weight", "bias", "loss"), (int, float))
     check_fields(folder / SCORER, content, {**fitted, "outcome": str, "reference": str}, cure)
@@ -158,8 +158,9 @@ def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig
 def refuse_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
-        f"{path} has a matcher (jobs.run --matcher on), which load_model cannot use; match with it (jobs.match --model "
-        "or jobs.serve --model), score records by al_ray.load_matcher, or give a run without one (docs/matcher.md)"
+        f"{path} has a matcher (`RunConfig.matcher='on'`), which load_model cannot use; match with it "
+        "(`al_ray.match(..., model=RUN)` or `al-ray serve ... --model RUN`), score records by al_ray.load_matcher, or "
+        "give a run without one (docs/matcher.md)"
     )
 
 

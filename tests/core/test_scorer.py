@@ -1,5 +1,6 @@
 """From cosine to probability, and the refit: every outcome by hand, the usual one against other solvers."""
 
+from dataclasses import replace
 from math import exp, inf, log
 
 import numpy as np
@@ -27,6 +28,29 @@ def test_the_boundary_is_where_p_is_one_half():
 @pytest.mark.parametrize(("bias", "boundary"), [(-3.0, inf), (0.0, inf), (3.0, -inf)])
 def test_without_slope_the_boundary_is_infinitely_far(bias, boundary):
     assert Scorer(weight=0.0, bias=bias).boundary == boundary
+
+
+def test_a_ceiling_is_approached_and_moves_the_boundary_up():
+    # 0.8 * sigmoid(0) at 0.6; 1/2 where sigmoid is 5/8, log-odds log(5/3), so at 0.6 + log(5/3) / 20.
+    scorer = Scorer(20.0, -12.0, ceiling=0.8)
+    assert scorer.probability(np.array([-100.0, 0.6, 100.0])) == pytest.approx([0, 0.4, 0.8])
+    assert scorer.boundary == pytest.approx(0.6 + log(5 / 3) / 20)
+    assert scorer.logit(np.array([scorer.boundary])) == pytest.approx([0], abs=1e-9)
+    assert [scorer.score_at(p) for p in (0.4, 0.8, 0.9)] == [pytest.approx(0.6), inf, inf]
+    assert replace(scorer, ceiling=0.5).boundary == inf
+
+
+@given(st.floats(0.01, 1), st.floats(0.1, 50), st.floats(-20, 20), st.floats(0.001, 0.999))
+def test_the_score_of_a_p_has_that_p_under_any_ceiling(ceiling, weight, bias, share):
+    scorer = Scorer(weight, bias, ceiling=ceiling)
+    score = scorer.score_at(share * ceiling)
+    assert scorer.probability(np.array([score])) == pytest.approx([share * ceiling], rel=1e-6)
+    # Without a ceiling it is the scorer of before, to the bit, and files have no field more.
+    plain = Scorer(weight, bias)
+    assert scorer.probability(np.array([score]))[0] <= ceiling * (1 + 1e-12)
+    if ceiling == 1:
+        assert (scorer.boundary, scorer.as_dict()) == (plain.boundary, plain.as_dict())
+    assert ("ceiling" in scorer.as_dict()) == (ceiling < 1)
 
 
 @given(st.floats(-1e6, 1e6))

@@ -17,12 +17,18 @@ from al_ray.apps.audit.printout import Result, count_answers, percent
 from al_ray.core.labels import YES
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.audit.label_errors import TwoAnswers, with_errors
 from al_ray.metrics.audit.ranking_quality import average_precision
 from al_ray.metrics.audit.recalibration import reliability_bins
 from al_ray.metrics.audit.score_bands import AtThreshold, BandAudit
 from al_ray.metrics.average_precision import Estimate
 
 UNKNOWN = "unknown"
+FIGURES = {
+    "precision": "precision",
+    "recall_of_reach": "share of the matches in these",
+    "recall": "recall over all pairs",
+}
 
 
 def format_bands(
@@ -32,15 +38,17 @@ def format_bands(
     thresholds: Sequence[float],
     rng: np.random.Generator,
     calibrated: Scorer | None = None,
+    answers: TwoAnswers | None = None,
 ) -> Result:
     """Format the estimate from labels of bands of score; (n,) cosines of the drawn pairs.
 
-    calibrated: gives the probability at a threshold, if w and b were fitted to drawn pairs.
+    calibrated: gives the probability at a threshold, if w and b were fitted to drawn pairs. answers: of two people, if
+    figures are to be given with their errors, too.
     """
     scorer, counts = record.scorer, count_answers(audit.labels)
     known = {"known_pairs": len(audit.known_labels), "known_matches": int((audit.known_labels == YES).sum())}
     # Streams of their own, so that the figures at the thresholds depend on nothing else that is printed.
-    of_bands, of_bins, of_ranking = rng.spawn(3)
+    of_bands, of_bins, of_ranking, of_errors = rng.spawn(4)
     table, figures, measured = _threshold_table(audit, scorer, thresholds, rng, calibrated)
     matches = [audit.matches_in(band, of_bands) for band in audit.bands]
     content: dict[str, Any] = {
@@ -51,6 +59,9 @@ def format_bands(
         "thresholds": figures,
     }
     lines = [_band_table(audit, matches), "", table, *_beyond(audit, matches)]
+    if answers is not None:
+        own, content["with_errors"] = _with_errors(audit, scorer, measured, answers, of_errors)
+        lines += own
     of_reach, over_all = (average_precision(audit, cosines, of_ranking, everything) for everything in (False, True))
     content["average_precision"] = {
         "of_reach": None if of_reach is None else of_reach.as_dict(),
@@ -150,6 +161,30 @@ def _beyond(audit: BandAudit, matches: Sequence[Estimate | None]) -> list[str]:
     return [*lines, f"{drawn}{number.low:,.0f} to {number.high:,.0f} of them match (95%)"]
 
 
+def _with_errors(
+    audit: BandAudit,
+    scorer: Scorer | None,
+    measured: Sequence[AtThreshold],
+    answers: TwoAnswers,
+    rng: np.random.Generator,
+) -> tuple[list[str], dict[str, Any]]:
+    """Format each interval at a threshold beside that with the errors of people; also as JSON values."""
+    wrong, thresholds = float(answers.rate[0]), list[dict[str, Any]]()
+    lines = [
+        f"two people answered {answers.pairs:,} pairs alike in {answers.alike:,}, so about {wrong:.1%} of the labels "
+        "are wrong; with such errors (95%):"
+    ]
+    for at in measured:
+        found = with_errors(audit, at.threshold, answers, rng)
+        shares = [(name, getattr(found, name), getattr(at, name)) for name in FIGURES]
+        both = (f"{FIGURES[name]} {_range(new)} instead of {_range(old)}" for name, new, old in shares if new and old)
+        words = f"cosine >= {at.threshold:.4f}" if scorer is None else scorer.threshold_words(at.threshold)
+        lines.append(f"  {words}: {', '.join(both) or UNKNOWN}")
+        figures = {name: None if new is None else new.as_dict() for name, new, _ in shares}
+        thresholds.append({"cosine": at.threshold if isfinite(at.threshold) else None, **figures})
+    return lines, {"pairs": answers.pairs, "alike": answers.alike, "wrong": wrong, "thresholds": thresholds}
+
+
 def _advice(audit: BandAudit, measured: Sequence[AtThreshold]) -> list[str]:
     """Advise how many further labels would bound recall."""
     if audit.total == audit.reach:
@@ -167,10 +202,9 @@ def _advice(audit: BandAudit, measured: Sequence[AtThreshold]) -> list[str]:
 
 def _as_dict(threshold: float, at: AtThreshold | None) -> dict[str, Any]:
     cosine = threshold if isfinite(threshold) else None
-    names = ("precision", "recall", "recall_of_reach")
     if at is None:
-        return {"cosine": cosine, "pairs": None, **dict.fromkeys(names), "labels_for_half": None}
-    figures = {name: getattr(at, name) for name in names}
+        return {"cosine": cosine, "pairs": None, **dict.fromkeys(FIGURES), "labels_for_half": None}
+    figures = {name: getattr(at, name) for name in ("precision", "recall", "recall_of_reach")}
     estimates = {name: None if value is None else value.as_dict() for name, value in figures.items()}
     return {"cosine": cosine, "pairs": at.pairs, **estimates, "labels_for_half": at.labels_for_half}
 

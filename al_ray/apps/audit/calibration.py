@@ -11,7 +11,7 @@ import numpy as np
 from al_ray.apps.audit.folder import Record
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
-from al_ray.core.scorer import Floats, Scorer
+from al_ray.core.scorer import CANDIDATE, Floats, Scorer, ceiling_words
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.recalibration import refit_to_bands
 from al_ray.metrics.audit.score_bands import BandAudit
@@ -65,16 +65,22 @@ def format_recalibration(content: Mapping[str, Any], record: Record) -> list[str
     """Format the calibrated scorer; content: of the field recalibration of scorer.json."""
     trained = record.scorer
     assert trained is not None
+    boundary, level = content["boundary"], content.get("ceiling")
+    factor, ceiling = ("", []) if level is None else (f"{level:.3f} ", [f"  {ceiling_words(level)}"])
     if trained.matcher:
-        weight, boundary = content["weight"], trained.shown(content["boundary"])
+        weight, bias = content["weight"], content["bias"] + CANDIDATE * content["weight"]
         return [
             f"probability fitted to {content['labels']:,} labels, {content['matches']:,} of them matches: "
-            f"sigmoid({weight:.3f} p {-weight * boundary:+.3f}), boundary at p = {boundary:.4f}",
+            f"{factor}sigmoid({weight:.3f} p {bias:+.3f}), "
+            + ("no boundary" if boundary is None else f"boundary at p = {trained.shown(boundary):.4f}"),
+            *ceiling,
             "how often pairs match, by the fitted probability, among the same labels:",
         ]
     return [
         f"scorer fitted to {content['labels']:,} labels, {content['matches']:,} of them matches: p = "
-        f"sigmoid({content['weight']:.3f} cosine {content['bias']:+.3f}), boundary {content['boundary']:.4f}",
+        f"{factor}sigmoid({content['weight']:.3f} cosine {content['bias']:+.3f}), "
+        + ("no boundary" if boundary is None else f"boundary {boundary:.4f}"),
+        *ceiling,
         f"  as trained: sigmoid({trained.weight:.3f} cosine {trained.bias:+.3f}), boundary {trained.boundary:.4f}",
         "how often pairs match, by the fitted p, among the same labels:",
     ]

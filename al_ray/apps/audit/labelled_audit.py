@@ -7,12 +7,13 @@ from typing import Any
 
 from al_ray.apps.audit.calibration import choose_threshold, format_bins, format_recalibration, format_threshold
 from al_ray.apps.audit.folder import AuditFolder, Record, band_audit
-from al_ray.apps.audit.labels import read_labels
+from al_ray.apps.audit.labels import read_labels, read_two_answers
 from al_ray.apps.audit.promises import choose_promised, format_promise, sample_command
 from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels, Scorer
 from al_ray.metrics.audit.drawn_pairs import DrawnPairs
+from al_ray.metrics.audit.label_errors import TwoAnswers
 from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
@@ -23,12 +24,16 @@ from al_ray.storage.uri import StoragePath
 
 @dataclass(frozen=True)
 class LabelledAudit:
-    """The folder, the record and the drawn pairs of an audit, and the labels (n,) of the pairs."""
+    """The folder, the record and the drawn pairs of an audit, and the labels (n,) of the pairs.
+
+    answers: how often two people agreed, where the labels are those of the page and enough pairs have two answers.
+    """
 
     path: Path
     record: Record
     pairs: DrawnPairs
     labels: Labels
+    answers: TwoAnswers | None = None
 
     @property
     def bands(self) -> BandAudit:
@@ -45,7 +50,8 @@ def read_labelled(path: Path, sheet: Path | None, by_score: bool) -> LabelledAud
             "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
             f"{path} is not one; leave them out"
         )
-    return LabelledAudit(path, record, pairs, read_labels(path, sheet, codes, ids))
+    labels = read_labels(path, sheet, codes, ids)
+    return LabelledAudit(path, record, pairs, labels, read_two_answers(path, labels) if sheet is None else None)
 
 
 def calibrate(

@@ -7,7 +7,7 @@ import numpy as np
 
 from al_ray.apps.audit.folder import Record
 from al_ray.core.errors import BadOption
-from al_ray.core.scorer import Scorer
+from al_ray.core.scorer import Scorer, ceiling_words
 from al_ray.metrics.audit.score_bands import BandAudit
 
 
@@ -34,6 +34,8 @@ def measured_at(
             raise BadOption(f"--at-p is {p}; give scores between 0 and 1")
         assert scorer is not None
         of_p = calibrated or scorer
+        if p >= of_p.ceiling:
+            raise BadOption(f"--at-p is {p:g}, and {ceiling_words(of_p.ceiling)}; give a lower one")
         cosine = of_p.score_at(p)
         if not bands.reaches(cosine):
             lowest, highest = (float(of_p.probability(np.array(end))) for end in (bands.floor, bands.cosines[0]))

@@ -180,7 +180,8 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     elif _is_untrained(scorer):
         yield "The score is the cosine. p of `scorer.json` has the order of the cosines and was fitted to no label."
     else:
-        yield f"p = sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f}) (`scorer.json`)."
+        rises = f"sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f})"
+        yield f"p = {_ceiling_factor(fit)}{rises} (`scorer.json`)."
     if a:
         yield ""
         yield (
@@ -237,6 +238,11 @@ def _of_matcher(about: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {number}. {name}" for number, name in enumerate(about["comparisons"]))
 
 
+def _ceiling_factor(fit: Mapping[str, Any]) -> str:
+    """Return the ceiling by which the sigmoid of a fit is multiplied, such as "0.8312 ", or nothing."""
+    return f"{float(fit['ceiling']):.4f} " if "ceiling" in fit else ""
+
+
 def _of_matcher_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     """Yield how p becomes a score. scorer: the content of scorer.json."""
     yield (
@@ -246,8 +252,8 @@ def _of_matcher_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     if (fit := scorer.get("recalibration")) is not None:
         yield ""
         yield (
-            f"The probability of a match, fitted to drawn pairs: sigmoid({float(fit['weight']):.4f} (2 + p) "
-            f"{float(fit['bias']):+.4f})."
+            f"The probability of a match, fitted to drawn pairs: {_ceiling_factor(fit)}"
+            f"sigmoid({float(fit['weight']):.4f} (2 + p) {float(fit['bias']):+.4f})."
         )
 
 

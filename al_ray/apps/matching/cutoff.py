@@ -9,6 +9,7 @@ from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
+from al_ray.core.scorer import ceiling_words
 from al_ray.metrics.handover import LAST
 from al_ray.metrics.thresholds import parse_rule
 from al_ray.training.untrained_model import OUTCOME
@@ -151,6 +152,10 @@ def _score_of(p: float, model: MatchingModel) -> float:
         raise BadOption(f"--at-p is {p:g}; give a probability between 0 and 1")
     if model.calibrated.weight <= 0:
         raise BadOption(f"--at-p: the probabilities of {model.path} do not rise with the score; give --at-score")
+    if p >= model.calibrated.ceiling:
+        raise BadOption(
+            f"--at-p is {p:g}, and of pairs of {model.path} {ceiling_words(model.calibrated.ceiling)}; give a lower one"
+        )
     score = model.calibrated.score_at(p) - model.lowest_p
     # Only candidates match, and those of the least score have p = 0.
     return max(score, 0.0) if matcher else score
@@ -166,6 +171,8 @@ def _boundary_of(model: MatchingModel) -> float:
     ranks = {name: getattr(trained, name) for name in ("neighbourhood", "both_sides", "matcher")}
     if not replace(scorer, **ranks).has_boundary:
         why, cure = WHY.get(scorer.outcome, scorer.outcome), CURES.get(scorer.outcome, CURE)
+        if scorer.ceiling <= 0.5:
+            why = f"of its pairs {ceiling_words(scorer.ceiling)}"
         raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
     return scorer.boundary - model.lowest_p
 

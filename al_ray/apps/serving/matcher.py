@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -67,7 +66,7 @@ class Matcher:
     @cached_property
     def digest(self) -> str:
         """Return the digest of all that decides an answer beside the known texts: weights, scorer and cutoff."""
-        scorers = [None if one is None else asdict(one) for one in (self.model.model.scorer, self.model.calibrated)]
+        scorers = [None if one is None else one.as_dict() for one in (self.model.model.scorer, self.model.calibrated)]
         return input_digest([self.model.model.digest, *scorers, self.cutoff.score])
 
     def about(self) -> dict[str, Any]:

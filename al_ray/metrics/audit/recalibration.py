@@ -9,16 +9,20 @@ pairs matched to which such a fit gave p >= 0.99. Numbers and shares of matches 
 Pairs that were labelled before were not drawn by their cosine. In the fit each of them weighs as much as the share of
 its band that was drawn and answered, so that what counts of a cosine still depends on nothing else. If the model was
 trained on them, their scores say more of their labels than those of other pairs do: use BandAudit.without_known.
+
+If the share of matches stops rising below 1, the fit has a ceiling (ceiling.py).
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats, Scorer, refit
+from al_ray.metrics.audit.ceiling import with_ceiling
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.calibration import Bin
 
@@ -26,7 +30,7 @@ ENDS = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
 
 
 def refit_to_bands(audit: BandAudit, cosines: Floats) -> Scorer | None:
-    """Fit w > 0 and b to the labelled and the known pairs; (n,) cosines of the drawn pairs.
+    """Fit w > 0, b and perhaps a ceiling to the labelled and the known pairs; (n,) cosines of the drawn pairs.
 
     None if the drawn labels are all yes or all no, or if matches do not become more frequent with the cosine.
     """
@@ -37,6 +41,8 @@ def refit_to_bands(audit: BandAudit, cosines: Floats) -> Scorer | None:
     x = np.concatenate([cosines[answered], audit.known_cosines])[weights > 0]
     labels = np.concatenate([audit.labels[answered], audit.known_labels])[weights > 0]
     scorer = refit(x, labels, weights=weights[weights > 0])
+    if scorer.outcome == "fitted":
+        scorer = with_ceiling(scorer, x, labels, weights[weights > 0])
     return scorer if scorer.weight > 0 else None
 
 
@@ -89,7 +95,8 @@ def recalibration(audit: BandAudit, source: str, split: str, scorer: Scorer, bin
         "matches": int((labels == YES).sum()),
         "weight": scorer.weight,
         "bias": scorer.bias,
-        "boundary": scorer.boundary,
+        **({"ceiling": scorer.ceiling} if scorer.ceiling < 1 else {}),
+        "boundary": scorer.boundary if isfinite(scorer.boundary) else None,
         "outcome": scorer.outcome,
         "reliability": [row.as_dict() for row in bins],
     }

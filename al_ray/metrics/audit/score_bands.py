@@ -167,7 +167,7 @@ class BandAudit:
         if np.isnan(threshold) or not self.reaches(threshold):
             raise BadOption(
                 f"the threshold {threshold:.6g} is not above {self.floor:.6g}, the cosine of pair {self.reach:,}: "
-                "pairs below are not ranked; give a higher one, or draw another audit with a larger --top and --out"
+                "pairs below are not ranked; give a higher one, or draw another audit with a larger `top` and `out`"
             )
 
     def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
@@ -177,9 +177,8 @@ class BandAudit:
         above = self.parts(0, cut)
         below = self.parts(cut, self.total)
         rest = below[-1:] if self.total > self.reach else []
-        reached = self.known_cosines >= threshold
-        known, known_below = (int((self.known_labels[side] == YES).sum()) for side in (reached, ~reached))
-        pairs, near = cut + int(reached.sum()), below[: len(below) - len(rest)]
+        known, known_below = self.known_matches(threshold)
+        pairs, near = self.pairs_at(threshold), below[: len(below) - len(rest)]
         return AtThreshold(
             threshold,
             pairs,
@@ -221,6 +220,15 @@ class BandAudit:
             if self.reaches(threshold) and matches >= precision * (cut + len(known)):
                 return threshold
         return None
+
+    def known_matches(self, threshold: float) -> tuple[int, int]:
+        """Return how many known pairs match at or above a cosine, and how many below."""
+        reached = self.known_cosines >= threshold
+        return int((self.known_labels[reached] == YES).sum()), int((self.known_labels[~reached] == YES).sum())
+
+    def pairs_at(self, threshold: float) -> int:
+        """Return how many ranked and known pairs reach a cosine."""
+        return self.rank_of(threshold) + int((self.known_cosines >= threshold).sum())
 
     def rank_of(self, threshold: float) -> int:
         """Return how many ranked pairs reach a cosine."""

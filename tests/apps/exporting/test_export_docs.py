@@ -35,7 +35,7 @@ def test_the_code_of_the_page_gives_vectors_and_scores_without_torch(neighbourho
     run = run_folder(tmp_path, make_task(False), Scorer(20.0, -18.0, 0.1, "fitted", neighbourhood))
     if neighbourhood:
         scorer = run / "round-001/model/scorer.json"
-        content = {"weight": 5.0, "bias": -4.0, "source": "dev-labels"}
+        content = {"weight": 5.0, "bias": -4.0, "source": "dev-labels", "ceiling": 0.7}
         write_json(scorer, {**json.loads(scorer.read_text()), "recalibration": content})
     folder = al_ray.export_model(run, al_ray.ExportOptions(format="onnx"), tmp_path / "out").path
     program = PROGRAM.format(

@@ -11,7 +11,7 @@ from al_ray.api.run_printout import result_lines
 from al_ray.apps.matching.cutoff import choose_cutoff, warn_of_no_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import Scorer, refit
 from al_ray.storage.files import read_json, write_json
 from tests.apps.audit.test_audit_job import run_folder
@@ -51,6 +51,27 @@ def test_an_evaluation_on_dev_makes_no_probabilities(make_task, tmp_path):
     recalibration = {"source": "audit", "weight": 40.0, "bias": -38.0}
     write_json(path, {**read_json(path, []), "recalibration": recalibration})
     assert choose_cutoff(options, open_model(run), "all").score == pytest.approx(0.95)
+
+
+def test_probabilities_that_no_score_has_are_refused(make_task, tmp_path):
+    run = run_folder(tmp_path, make_task(False), Scorer(20.0, -18.0, 0.1, "fitted"))
+    path = run / "round-001/model/scorer.json"
+    content, recalibration = read_json(path, []), {"source": "audit", "weight": 40.0, "bias": -38.0}
+
+    def chosen(ceiling, **options):
+        write_json(path, {**content, "recalibration": {**recalibration, "ceiling": ceiling}})
+        return choose_cutoff(MatchOptions(left=Path("t.csv"), **options), open_model(run), "all").score
+
+    # 0.8 * sigmoid(0) is 0.4, and 0.8 * 5/8 is 0.5.
+    assert chosen(0.8, at_p=0.4) == pytest.approx(0.95)
+    assert chosen(0.8, at_boundary=True) == pytest.approx(0.95 + np.log(5 / 3) / 40)
+    with pytest.raises(BadOption, match=r"--at-p is 0.8, and of pairs of .* at most 80% match, however high the score"):
+        chosen(0.8, at_p=0.8)
+    with pytest.raises(BadOption, match=r"no boundary among the scores, because of its pairs at most 45% match"):
+        chosen(0.45, at_boundary=True)
+    for ceiling in (0, 1.5, "x", float("nan")):
+        with pytest.raises(BadFile, match="damaged calibration"):
+            chosen(ceiling, at_p=0.4)
 
 
 @pytest.mark.parametrize(("neighbourhood", "highest"), [(0.0, 1.0), (0.5, 1.5)])
