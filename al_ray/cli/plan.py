@@ -19,4 +19,4 @@ def main() -> None:
     defaults = recipe_defaults(arguments) or recipe_unless_chosen(arguments)
     # Before al_ray.plan is looked up, which imports torch: help needs none.
     options = parse_options(OPTIONS, "plan", description, arguments, defaults)
-    print(al_ray.plan(options))
+    print(as_called(str(al_ray.plan(options))))
