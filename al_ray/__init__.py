@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from al_ray.api.reports import report
     from al_ray.api.run_reading import Run, load_run
     from al_ray.api.runs import RunJob, run, run_job
+    from al_ray.api.scores import evaluate_scores, evaluate_stated_scores
     from al_ray.api.serving import serve
     from al_ray.api.tasks import load_task, prepare
     from al_ray.api.training import plan_training, train_bi_encoder, train_cross_encoder
@@ -106,6 +107,8 @@ __all__ = (
     # Evaluation, reports and models.
     "evaluate",
     "compare",
+    "evaluate_scores",
+    "evaluate_stated_scores",
     "report",
     "load_model",
     "PairModel",
@@ -135,6 +138,8 @@ __all__ = (
 
 # A public name -> the module that defines it.
 _MODULES = {
+    "evaluate_stated_scores": "al_ray.api.scores",
+    "evaluate_scores": "al_ray.api.scores",
     "plan_training": "al_ray.api.training",
     "sample_matches": "al_ray.api.match_audits",
     "StopConfig": "al_ray.active_learning.stopping",

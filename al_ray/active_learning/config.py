@@ -12,6 +12,7 @@ from al_ray.core.config.oracle import oracle_forms, oracle_kind, oracle_name, or
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import SPLITS
 
 # Labels of a round: beyond any budget, and few enough for an array of pairs.
@@ -70,9 +71,9 @@ class RunConfig(EncoderConfig):
         """Raise BadOption for options that are out of bounds or do not go together."""
         # The strategy and the oracle come first, because the other checks look them up.
         if self.strategy not in STRATEGIES:
-            raise BadOption(f"--strategy is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
+            raise BadOption(f"`strategy` is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
         if oracle_name(self.oracle) is None:
-            raise BadOption(f"--oracle is {self.oracle!r}; give {oracle_forms()}")
+            raise BadOption(f"`oracle` is {self.oracle!r}; give {oracle_forms()}")
         sizes = PEOPLE if oracle_kind(self.oracle).people else MACHINE
         for name, value in zip(("first_batch", "growth"), sizes, strict=True):
             if getattr(self, name) is None:
@@ -82,16 +83,17 @@ class RunConfig(EncoderConfig):
         # In logarithms, because the product may overflow.
         if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
             raise BadOption(
-                f"--first-batch {self.first_batch}, --growth {self.growth} and --rounds {self.rounds} ask for more "
-                f"than {MOST_LABELS:,} labels in a round; lower one of them"
+                f"{option('first_batch', self.first_batch)}, {option('growth', self.growth)} and "
+                f"{option('rounds', self.rounds)} ask for more than {MOST_LABELS:,} labels in a round; lower one of "
+                "them"
             )
         splits = self.evaluation.splits
         if not set(splits) <= set(SPLITS) or len(set(splits)) < len(splits):
-            raise BadOption(f"--evaluation.splits is {' '.join(splits)!r}; give {', '.join(SPLITS)}, each once at most")
+            raise BadOption(f"`evaluation.splits` is {' '.join(splits)!r}; give {', '.join(SPLITS)}, each once at most")
         bands = self.evaluation.bands
         if any(higher <= lower for higher, lower in pairwise((2.0, *bands, -2.0))):
-            raise BadOption(f"--evaluation.bands is {' '.join(map(str, bands))}; give cosines, the highest first")
-        for value, name in ((self.task, "--task"), (self.encoder, "--encoder"), (self.search.index, "--search.index")):
+            raise BadOption(f"`evaluation.bands` is {' '.join(map(str, bands))}; give cosines, the highest first")
+        for value, name in ((self.task, "`task`"), (self.encoder, "`encoder`"), (self.search.index, "`search.index`")):
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
         self._refuse_unfit()
@@ -99,40 +101,46 @@ class RunConfig(EncoderConfig):
     def _refuse_unfit(self) -> None:
         """Raise BadOption for options that the strategy cannot use."""
         if STRATEGIES[self.strategy].knows_positives and not oracle_kind(self.oracle).knows_positives:
-            raise BadOption(f"--strategy {self.strategy} knows all positives, as --oracle simulated does; give that")
+            raise BadOption(
+                f"{option('strategy', self.strategy)} knows all positives, as `oracle='simulated'` does; give that"
+            )
         if self.matched is not None and (min(self.matched) < 0 or not sum(self.matched)):
-            raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")
+            raise BadOption(f"`matched` is {' '.join(map(str, self.matched))}; give how many positives and negatives")
         if self.choose_ahead and not (oracle_kind(self.oracle).people or oracle_kind(self.oracle).knows_positives):
-            raise BadOption(f"--choose-ahead is for people who label; leave it out with --oracle {self.oracle}")
+            raise BadOption(
+                f"`choose_ahead` is for people who label; leave it out with {option('oracle', self.oracle)}"
+            )
         if self.scoring.both_sides and self.search.index != "Flat":
             raise BadOption(
-                f"--search.index {self.search.index} finds the nearest by cosine alone, and with "
-                "--scoring.neighbourhood-sides both others have the highest scores; leave one of them out"
+                f"{option('search.index', self.search.index)} finds the nearest by cosine alone, and with "
+                "`scoring.neighbourhood_sides='both'` others have the highest scores; leave one of them out"
             )
         if self.matcher == "on":
             self._refuse_beside_matcher()
         elif self.encoder_every:
             raise BadOption(
-                "--encoder-every is of a run with --matcher on, and without a matcher every round trains the encoder; "
-                "give --matcher on, or leave it out"
+                "`encoder_every` is of a run with `matcher='on'`, and without a matcher every round trains the "
+                "encoder; give `matcher='on'`, or leave it out"
             )
         if self.seeding == "stated" and not STRATEGIES[self.strategy].uses_model:
-            raise BadOption(f"--seeding stated starts a model, and --strategy {self.strategy} asks none; leave it out")
+            raise BadOption(
+                f"`seeding='stated'` starts a model, and {option('strategy', self.strategy)} asks none; leave it out"
+            )
 
     def _refuse_beside_matcher(self) -> None:
         """Raise BadOption for options that a matcher cannot use."""
         if self.search.index != "Flat":
-            raise BadOption("--matcher on finds candidates by comparing all vectors; leave out --search.index")
+            raise BadOption("`matcher='on'` finds candidates by comparing all vectors; leave out `search.index`")
         if self.search.ordered_pairs:
-            raise BadOption("--matcher on ranks each pair once; leave out --search.ordered-pairs")
+            raise BadOption("`matcher='on'` ranks each pair once; leave out `search.ordered_pairs`")
         if self.scoring.weight != 0:
             raise BadOption(
-                "--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood"
+                "`matcher='on'` has the neighbourhood among its comparisons; leave out `scoring.neighbourhood`"
             )
         if self.training != TrainingConfig() and not self.encoder_every:
             raise BadOption(
-                "--matcher on does not train the encoder; leave out all options of training, or train it every N "
-                "rounds (jobs.run --encoder-every N)"
+                "`matcher='on'` does not train the encoder; leave out all options of training, or train it every N "
+                "rounds (`RunConfig.encoder_every=N`)"
             )
 
     def settled(self, pairs: int) -> "RunConfig":

@@ -59,7 +59,7 @@ def measure(dev: DevSampler, number: int) -> None:
     try:
         buy_labels(number, dev.ledger, dev.oracle)
     except CostReached as limit:
-        raise CostReached(f"{limit} (these pairs are of dev; jobs.run --dev-labels 0 goes on without them)") from limit
+        raise CostReached(f"{limit} (these pairs are of dev; `RunConfig.dev_labels=0` goes on without them)") from limit
     dev.estimate()
 
 

@@ -44,7 +44,7 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         if not len(labelled.decided):
             raise TrainingFailed(
                 f"round {number}: no label says yes or no; answer more than unsure, give more labels, or settle the "
-                "pairs on which people disagree (jobs.annotate)"
+                "pairs on which people disagree (`al-ray annotate`)"
             )
         with services.stage("train"):
             previous = state.model if config.training.start == "previous" else None

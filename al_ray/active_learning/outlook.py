@@ -77,7 +77,7 @@ def _uncertain(change: Mapping[str, float] | None) -> Iterator[str]:
         gain = math.floor(100 * max(-change["low"], change["high"]) + 1) / 100
         yield (
             f"average precision changed by {points(change)} since the round before, which may be no change: "
-            f"jobs.run would end here with --stop.gain {gain:g}"
+            f"`al_ray.run` would end here with `stop.gain={gain:g}`"
         )
 
 

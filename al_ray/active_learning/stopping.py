@@ -10,6 +10,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.bounds import Between, Lifted, check_bounds
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import Code, option
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN
 from al_ray.metrics.shares import share_estimate
@@ -40,16 +41,16 @@ class StopConfig:
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""
-        check_bounds(self, "--stop.")
+        check_bounds(self, "stop.")
 
     def refuse_unmeasured(self, config: RunConfig) -> None:
         """Raise BadOption for patience or gain when no round measures average precision."""
         if config.evaluation.splits:
             return
         if isinstance(self.patience, int):
-            raise BadOption("--stop.patience waits for a better average precision; give --evaluation.splits dev")
+            raise BadOption("`stop.patience` waits for a better average precision; give `evaluation.splits='dev'`")
         if isinstance(self.gain, int | float):
-            raise BadOption("--stop.gain compares average precision; give --evaluation.splits dev")
+            raise BadOption("`stop.gain` compares average precision; give `evaluation.splits='dev'`")
 
 
 NEVER = StopConfig()
@@ -72,8 +73,8 @@ class Limit:
     @property
     def by_option(self) -> str:
         """The limit with the option of jobs.run that sets it."""
-        value = self.value if isinstance(self.value, int) else f"{self.value:g}"
-        return f"--stop.{self.name.replace('_', '-')} {value}: {self.reason}"
+        value = Code(self.value if isinstance(self.value, int) else f"{self.value:g}")
+        return f"{option(f'stop.{self.name}', value)}: {self.reason}"
 
 
 def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> str | None:
@@ -92,7 +93,7 @@ def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[st
     reason = f"no unlabelled candidate is left after {rounds}: the run ends below its budget"
     if config.search.kind == "exact" or not STRATEGIES[config.strategy].searches:
         return reason
-    return f"{reason} (its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
+    return f"{reason} (its candidates are the {config.search.neighbours} nearest of each text: `search.neighbours`)"
 
 
 def all_labelled(metrics: Sequence[Mapping[str, Any]]) -> bool:

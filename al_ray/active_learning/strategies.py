@@ -104,7 +104,9 @@ def _stated_left(request: RoundRequest) -> Keys:
 def stratified_match(request: RoundRequest) -> Candidates:
     """Sample as many positives and as many negatives as --matched says (5.4)."""
     if request.matched is None:
-        raise BadOption("--strategy stratified-match draws as many positives and negatives as a run; give --match RUN")
+        raise BadOption(
+            "`strategy='stratified-match'` draws as many positives and negatives as a run; give `match=RUN`"
+        )
     return _stratified(request, *request.matched)
 
 
@@ -121,7 +123,7 @@ def _stratified(request: RoundRequest, positives: int, negatives: int) -> Candid
     """Sample positives and negatives separately, each uniformly, and shuffle them together."""
     split, known = request.split, request.split.positive_keys
     if positives > len(known):
-        raise BadOption(f"--matched asks for {positives:,} positives, and {split.name} has {len(known):,}")
+        raise BadOption(f"`matched` asks for {positives:,} positives, and {split.name} has {len(known):,}")
     rng = request.rng("stratified", 0)
     chosen = rng.choice(known, positives, replace=False)
     others = split.space.draw(min(negatives, split.space.total - len(known)), known, rng)

@@ -18,6 +18,7 @@ from al_ray.apps.audit.promises import parse_rules
 from al_ray.apps.audit.thresholds import measured_at
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
@@ -90,7 +91,7 @@ def sample_audit(
     from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
     from al_ray.cluster.session import session
 
-    target = _folder_of(run, config) if out is None else local_path(out, "--out")
+    target = _folder_of(run, config) if out is None else local_path(out, "`out`")
     refuse_lost(target)
     refuse_inside(target, storage_path(run.config.task))
     task = run.folder.task
@@ -137,7 +138,7 @@ def estimate_audit(
         BadFile: if an answer cannot be read, or there is none.
         BadOption: if labels do not determine a scorer or a promise, or options are of another kind of audit.
     """
-    path, sheet = local_path(audit, "--audit"), None if labels is None else local_path(labels, "--labels")
+    path, sheet = local_path(audit, "`audit`"), None if labels is None else local_path(labels, "`labels`")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
     if AuditFolder(path).of_matches:
         return _estimate_matches(path, sheet, by_score or run is not None)
@@ -173,8 +174,8 @@ def _estimate_matches(path: Path, labels: Path | None, of_model: bool) -> AuditE
     """Estimate the precision of matches; of_model: whether options are given that only an audit of a model has."""
     if of_model:
         raise BadOption(
-            "--at-cosine, --at-p, --threshold-for, --update-scorer and --run go with audits of a model, and "
-            f"{path} is one of matches; leave them out"
+            f"`at_cosine`, `at_p`, `threshold_for`, `update_scorer` and `run` go with audits of a model, and {path} is "
+            "one of matches; leave them out"
         )
     matches = read_labelled_matches(path, labels)
     return _estimate(matches.record, *format_match_precision(matches))
@@ -183,7 +184,7 @@ def _estimate_matches(path: Path, labels: Path | None, of_model: bool) -> AuditE
 def _folder_of(run: Run, config: AuditConfig) -> Path:
     """Return the default folder of an audit; BadOption for a run on an object store, where people cannot open files."""
     if not isinstance(run.path, Path):
-        raise BadOption(f"{run.path} is a URI, where people cannot open files; give --out, a local folder")
+        raise BadOption(f"{run.path} is a URI, where people cannot open files; give `out`, a local folder")
     return run.path / f"audit-{config.split}{'-by-score' if config.by_score else ''}"
 
 
@@ -204,21 +205,21 @@ def _request(config: AuditConfig, run: Run) -> AuditOptions:
 def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
     """Return the options of a second draw: from the pairs without a label above the crossing of the first one."""
     assert config.after is not None
-    rule, after = parse_rule(config.threshold_for or ""), local_path(config.after, "--after").absolute()
+    rule, after = parse_rule(config.threshold_for or ""), local_path(config.after, "`after`").absolute()
     if rule.kind != "precision":
-        raise BadOption(f"--threshold-for {rule}: a second draw is for a precision; give precision=P")
+        raise BadOption(f"{option('threshold_for', rule)}: a second draw is for a precision; give precision=P")
     first = read_labelled(after, None, True)
     asked, model = first.record.asked, run.folder.model(number).digest if number else ""
     if (asked.split, asked.model, asked.task_digest) != (config.split, model, run.folder.task.digest):
         raise BadOption(
-            f"--after {after} is an audit of {asked.split} by round {asked.round}, or of another run; give the same "
-            "--split, --round and --run"
+            f"{option('after', after)} is an audit of {asked.split} by round {asked.round}, or of another run; give "
+            "the same `split`, `round` and `run`"
         )
     left = pairs_left(first.bands, rule.numbers[0])
     if not left:
         raise BadOption(
-            f"--after {after}: its labels leave no pair to draw from, for the estimate reaches {rule} nowhere, or all "
-            "pairs above are labelled; give another --threshold-for"
+            f"{option('after', after)}: its labels leave no pair to draw from, for the estimate reaches {rule} "
+            "nowhere, or all pairs above are labelled; give another `threshold_for`"
         )
     budget = min(config.budget or SECOND_BUDGET, left)
     return AuditOptions(
@@ -231,14 +232,14 @@ def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
     number = record.asked.round
     if not number:
         raise BadOption(
-            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out --update-scorer and "
-            "--threshold-for, or audit a trained round"
+            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out `update_scorer` and "
+            "`threshold_for`, or audit a trained round"
         )
     if run is None and not (path.resolve().parent / "config.json").is_file():
-        raise BadOption(f"{path} does not lie in a run folder; give --run, the run that was audited")
+        raise BadOption(f"{path} does not lie in a run folder; give `run`, the run that was audited")
     run = run or load_run(path.resolve().parent)
     if number > run.rounds or run.folder.model(number).digest != record.asked.model:
-        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give --run, the run that was audited")
+        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give `run`, the run that was audited")
     return run
 
 

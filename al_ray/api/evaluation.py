@@ -97,8 +97,8 @@ def _open_round(
     config = run.config if evaluation is None else replace(run.config, evaluation=evaluation)
     if not number and config.scoring.weight and config.scoring != bound_config(run.path).scoring:
         raise BadOption(
-            "a neighbourhood (jobs.evaluate --neighbourhood) needs a trained model, and round 0 is the untrained "
-            "encoder; leave one of them out"
+            "a neighbourhood (`al-ray evaluate ... --neighbourhood`) needs a trained model, and round 0 is the "
+            "untrained encoder; leave one of them out"
         )
     refuse_scores(config.scoring, run.folder.task)
     return config, run.folder, number

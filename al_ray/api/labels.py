@@ -17,6 +17,7 @@ from al_ray.apps.matching.folder import RECORD
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import IMPORTED, OPEN, UNSURE, WORDS, YES, Batch, Labelled, make_answers
+from al_ray.core.naming import option
 from al_ray.core.pairs import Mask, Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
@@ -94,7 +95,7 @@ def export_labels(
     """
     labelled = (run.folder.ledger if split == "train" else run.folder.dev_labels.ledger).labelled()
     if not len(labelled):
-        raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (python -m jobs.labels status)")
+        raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (`al-ray labels status`)")
     write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column), escape_formulas)
     return labelled
 
@@ -134,7 +135,7 @@ def import_labels(
         known, decided = ledger.labels_of(content.pairs), content.labels != UNSURE
         content.sheet.reject(
             decided & (known != OPEN) & (known != UNSURE) & (known != content.labels),
-            lambda row: f"the run has the label {WORDS[known[row]]} for this pair (python -m jobs.labels correct)",
+            lambda row: f"the run has the label {WORDS[known[row]]} for this pair (`al-ray labels correct`)",
             faults,
         )
         fresh, settled = known == OPEN, decided & (known == UNSURE)
@@ -164,10 +165,10 @@ def _read_labels(
     The labeller (n,) of each is the language model that gave it, for its labels are not shown to it as examples; or the
     source.
     """
-    names = label_column_names("--columns", columns)
+    names = label_column_names("`columns`", columns)
     of_run, of_matches = (source / "config.json").exists(), (source / RECORD).exists()
-    if (of_run or of_matches) and names != label_column_names("--columns", LABEL_COLUMNS):
-        raise BadOption(f"--columns goes with a table, and {source} is none, but a folder of al_ray; leave it out")
+    if (of_run or of_matches) and names != label_column_names("`columns`", LABEL_COLUMNS):
+        raise BadOption(f"`columns` goes with a table, and {source} is none, but a folder of al_ray; leave it out")
     # A path may hold bytes that are not UTF-8.
     name = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
     if of_run:
@@ -180,7 +181,9 @@ def _read_labels(
         content = read_suggested_labels(source, task, faults)
         return content, {}, np.full(len(content.labels), name, dtype=object)
     if not isinstance(source, Path):
-        raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
+        raise BadOption(
+            f"{option('labels', source)} holds no run, and tables are read from local paths; copy it to one"
+        )
     content = read_task_labels(source, names, labels_reading(table), task, faults)
     return content, {}, np.full(len(content.labels), name, dtype=object)
 
@@ -207,10 +210,12 @@ def task_of(path: StoragePath, task: StoragePath | None) -> StoragePath:
     if (path / "config.json").exists():
         bound = storage_path(bound_config(path).task)
         if task is not None and task.resolve() != bound.resolve():
-            raise BadOption(f"--task {task}: {path} is a run of {bound}; leave --task out, or give another --run")
+            raise BadOption(
+                f"{option('task', task)}: {path} is a run of {bound}; leave `task` out, or give another `run`"
+            )
         return bound
     if task is None:
-        raise BadOption(f"{path} holds no config.json: give a run folder, or for a new one the --task to import into")
+        raise BadOption(f"{path} holds no config.json: give a run folder, or for a new one the `task` to import into")
     return task
 
 
@@ -236,7 +241,7 @@ def _refuse_unused(run: StoragePath) -> None:
         if not STRATEGIES[strategy].uses_model:
             raise BadOption(
                 f"{run} is a run of the strategy {strategy}, which trains on the pairs that it chooses alone; import "
-                "the labels into another run (--run)"
+                "the labels into another run (`run`)"
             )
 
 

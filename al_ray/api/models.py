@@ -97,9 +97,9 @@ class PairModel:
         weight = self.scorer.neighbourhood
         if weight and self.scorer.both_sides:
             raise BadOption(
-                "this model is of a run with a neighbourhood of both sides (jobs.run --scoring.neighbourhood-sides "
-                "both), and its scores need the nearest of both texts among all texts: take scores from jobs.match, or "
-                "compute them from encode() (docs/neighbourhood.md)"
+                "this model is of a run with a neighbourhood of both sides "
+                "(`RunConfig.scoring.neighbourhood_sides='both'`), and its scores need the nearest of both texts among "
+                "all texts: take scores from `al_ray.match`, or compute them from encode() (docs/neighbourhood.md)"
             )
         if weight and (collection is None or not len(collection)):
             raise BadOption(

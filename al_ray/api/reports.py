@@ -12,6 +12,7 @@ from al_ray.apps.reporting.report import report as report_of
 from al_ray.apps.reporting.run_records import Run as RunRecord
 from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import StoragePath, storage_path
@@ -34,7 +35,7 @@ def report(folders: Sequence[str | StoragePath], out: str | StoragePath, example
         BadOption: if no folder is given, or `out` is a run, grid or task folder.
         WrongFolder: if a folder contains neither a run nor a grid.
     """
-    Between(0, 10_000).check(examples, "--examples")
+    Between(0, 10_000).check(examples, "examples")
     target = storage_path(str(out))
     refuse_lost(target)
     _refuse_run(target)
@@ -52,7 +53,7 @@ def _refuse_run(out: StoragePath) -> None:
     """Raise BadOption for a run, grid or task folder: a grid has a summary.md of its own."""
     for name in ("config.json", "grid.json", "task.json"):
         if (out / name).exists():
-            raise BadOption(f"--out {out} is another kind of folder (it has {name}); give the report its own")
+            raise BadOption(f"{option('out', out)} is another kind of folder (it has {name}); give the report its own")
 
 
 def named(folders: Sequence[StoragePath]) -> list[RunRecord]:

@@ -125,8 +125,8 @@ class Run:
         """
         if self.config.matcher == "on":
             raise BadOption(
-                f"--neighbourhood: {self.path} has a matcher, whose p ranks the candidates (docs/matcher.md); leave it "
-                "out; --round 0 without it is the cosine"
+                f"`neighbourhood`: {self.path} has a matcher, whose p ranks the candidates (docs/matcher.md); leave it "
+                "out; `round=0` without it is the cosine"
             )
         sides = sides or (self.config.scoring.neighbourhood_sides if neighbourhood else "left")
         config = replace(self.config, scoring=ScoringConfig(neighbourhood, sides))

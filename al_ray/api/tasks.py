@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import Task
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.field_types import field_pairs
@@ -66,7 +67,9 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
     folder = storage_path(str(out))
     refuse_lost(folder)
     if isinstance(source, OwnTexts) and source.extend is not None and source.extend.resolve() == folder.resolve():
-        raise BadOption(f"--out {out} is the task that --extend names; a task is never changed, so give another --out")
+        raise BadOption(
+            f"{option('out', out)} is the task that `extend` names; a task is never changed, so give another `out`"
+        )
     task, report = read_source(source)
     options = {name: _as_json(value) for name, value in asdict(source).items()}
     about = {"command": f"prepare {command_of(source)}", **options, "out": str(out)}

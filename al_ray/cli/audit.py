@@ -122,7 +122,7 @@ def estimate(options: Estimate) -> None:
         update_scorer=options.update_scorer,
         run=None if options.run is None else al_ray.load_run(options.run),
     )
-    print(result.text)
+    print(as_called(result.text))
     if result.scorer is not None:
         print(f"wrote {result.scorer}")
     write_result(out, result.figures)

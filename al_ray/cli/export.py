@@ -6,6 +6,7 @@ As a folder of sentence-transformers or as an ONNX graph, with scorer and model 
 from dataclasses import dataclass
 
 import al_ray
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.option_types import PathOrUri, RoundName
 from al_ray.cli._shared.progress import Progress
@@ -35,5 +36,5 @@ def main() -> None:
     options = parse_options(OPTIONS, "export", "A trained model as sentence-transformers or ONNX, with a model card.")
     own = part(options, al_ray.ExportOptions)
     written = al_ray.export_model(options.model, own, options.out, round=options.round, on_progress=Progress())
-    print(*written.summary, sep="\n")
+    print(*map(as_called, written.summary), sep="\n")
     print(f"wrote {written.path}; what the model is and is not: {written.path / 'README.md'}")

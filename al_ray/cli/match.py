@@ -64,7 +64,7 @@ def main() -> None:
         written = al_ray.match(
             options.model, own, options.out, round=options.round, cluster=options.cluster, on_progress=Progress()
         )
-    print(*written.summary, sep="\n")
+    print(*map(as_called, written.summary), sep="\n")
     others = ", clusters.csv" * ("clusters" in written.record)
     print(f"wrote {written.path / 'matches.csv'}{others} and matches.html")
     for line in written.next_steps:

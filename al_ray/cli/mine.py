@@ -5,10 +5,10 @@ negatives. With --out, the known positives and each miner's negatives become a t
 --labels OUT/bm25.parquet. Every option: --help.
 """
 
-from al_ray.cli._mine.options import MineCommand
+from al_ray.apps.papers.mining.options import MiningConfig
 from al_ray.cli._shared.entry import parse_options
 
-OPTIONS = MineCommand
+OPTIONS = MiningConfig
 
 
 def main() -> None:

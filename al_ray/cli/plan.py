@@ -17,4 +17,6 @@ def main() -> None:
     arguments = sys.argv[1:]
     description = "Memory, time and cost of a run, before anything starts."
     defaults = recipe_defaults(arguments) or recipe_unless_chosen(arguments)
-    print(al_ray.plan(parse_options(OPTIONS, "plan", description, arguments, defaults)))
+    # Before al_ray.plan is looked up, which imports torch: help needs none.
+    options = parse_options(OPTIONS, "plan", description, arguments, defaults)
+    print(al_ray.plan(options))

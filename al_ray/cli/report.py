@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 import al_ray
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.bounds import Between
@@ -33,5 +34,5 @@ def main() -> None:
     """Parse the options, write the report and print a line for each run."""
     options = parse_options(OPTIONS, "report", "Tables, curves and examples of runs and grids.")
     for run in al_ray.report(options.folders, options.out, options.examples):
-        print(f"{run.name}: {run.trouble or 'complete'}")
+        print(f"{run.name}: {as_called(run.trouble or 'complete')}")
     print(f"wrote {options.out / 'report.html'}")

@@ -110,9 +110,9 @@ def run_watched(job: "al_ray.RunJob", out: StoragePath) -> "al_ray.Run":
 
     def on_round(line: dict[str, Any]) -> None:
         progress.close()
-        print(al_ray.format_round(line), flush=True)
+        print(as_called(al_ray.format_round(line)), flush=True)
         if not oracle_kind(job.config.oracle).free:
-            print(*al_ray.load_run(out).outlook(), sep="\n", flush=True)
+            print(*map(as_called, al_ray.load_run(out).outlook()), sep="\n", flush=True)
 
     def on_page(address: str) -> None:
         print(f"label at {address} (every answer is stored as it is given)", flush=True)

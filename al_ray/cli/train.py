@@ -63,9 +63,10 @@ def parse_arguments(arguments: list[str]) -> TrainCommand:
     default = recipe_defaults(arguments, ("training",))
     description = "Train a model on existing labels, and evaluate it over all pairs."
     cross_encoder = value_of("--model", arguments) != "cosine"
-    if cross_encoder and value_of("--recipe", arguments) == "tuned" and not {"-h", "--help"} & set(arguments):
-        raise BadOption("--recipe tuned is for --model cosine; give that, or leave --recipe out")
-    if value_of("--recipe", arguments) == "records":
+    recipe = value_of("--recipe", arguments)
+    if cross_encoder and recipe in {"gentle", "tuned"} and not {"-h", "--help"} & set(arguments):
+        raise BadOption(f"--recipe {recipe} is for --model cosine; give that, or leave --recipe out")
+    if recipe == "records":
         raise BadOption("--recipe records trains no encoder; give it to jobs.run, or leave it out")
     options: TrainCommand = parse_options(TrainCommand, "train", description, arguments, default)
     return options
@@ -83,7 +84,7 @@ def run_command(options: TrainCommand) -> None:
         options.config, options.out, columns=options.columns, table=options, rerank=options.rerank, top=options.top
     )
     for line in training.lines():
-        print(line, flush=True)
+        print(as_called(line), flush=True)
     if options.dry_run:
         return
     if options.model == "cosine":

@@ -77,8 +77,8 @@ class Placement:
         """Return the error of bundles that get no places."""
         return NoPlacement(
             f"{self.demand} were not placed in {self.config.timeout:.0f} s; the cluster has "
-            f"{describe_room(self.bundles)}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a "
-            "longer --timeout (to jobs.run also fewer --training.workers), or add nodes; then rerun the command"
+            f"{describe_room(self.bundles)}: ask for fewer `shards`, less `cpus_per_shard` or `gpus_per_shard`, give a "
+            "longer `timeout` (to `al_ray.run` also fewer `training.workers`), or add nodes; then rerun the command"
         )
 
     def await_start(self, ready: list[Any]) -> None:
@@ -86,7 +86,7 @@ class Placement:
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
             raise NoPlacement(
                 f"{self.workers} have their places and did not start in {self.config.timeout:.0f} s: give a longer "
-                "--timeout, or look into the logs of their nodes; then rerun the command"
+                "`timeout`, or look into the logs of their nodes; then rerun the command"
             )
         get_results(ready)
 
@@ -276,7 +276,7 @@ def actor_class(plain: type) -> type:
         if fault:
             raise NoPlacement(
                 f"Ray gave {plain.__name__} the GPUs {ray.get_gpu_ids()} of a node where torch {torch.__version__} "
-                f"{fault}: fix its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
+                f"{fault}: fix its driver, install a torch built for CUDA, or leave out `gpus_per_shard`"
             )
 
     return type(plain.__name__, (exiting,), {"__init__": begin, "check_device": check_device})

@@ -22,10 +22,10 @@ from al_ray.core.errors import ActorLost, AlRayError
 
 OUT, FAILED = "out of memory in ", "the GPU failed in "
 CURE = (
-    "If memory is short: give more --shards, each of which needs less; machines with more memory; or, to a new "
-    "jobs.run, a smaller --search.block, --encoder-batch or --training.batch"
+    "If memory is short: give more `shards`, each of which needs less; machines with more memory; or, to a new "
+    "`al_ray.run`, a smaller `search.block`, `encoder_batch` or `training.batch`"
 )
-GPU_CURE = "Look at the card and the driver of its node (nvidia-smi, dmesg), or leave out --gpus-per-shard"
+GPU_CURE = "Look at the card and the driver of its node (nvidia-smi, dmesg), or leave out `gpus_per_shard`"
 RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
 SECONDS_TO_END = 20.0  # Until a process ends that Ray does not end.
 _ending: list[str] = []  # The message of this process, after a fatal error in one of its threads.

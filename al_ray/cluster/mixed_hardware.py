@@ -14,5 +14,5 @@ def refuse_mixed(hardware: Sequence[tuple[str, ...]], accepted: bool) -> None:
         raise BadOption(
             f"the shards run on {len(kinds)} kinds of hardware ({listed}), so that the last bits of a vector, and with "
             "them results, would depend on where a text is encoded: use nodes of one kind, or accept it with "
-            "--mixed-hardware"
+            "`mixed_hardware=True`"
         )

@@ -50,7 +50,8 @@ def ray_session(config: ClusterConfig, trainers: int, runs: int, scorers: int) -
             actors = " and ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in kinds.items() if count)
             raise NoPlacement(
                 f"{actors} ask for {config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower "
-                "--gpus-per-shard or --shards (of jobs.run also --training.workers), or give RAY_ADDRESS of a cluster"
+                "`gpus_per_shard` or `shards` (of `al_ray.run` also `training.workers`), or give RAY_ADDRESS of a "
+                "cluster"
             )
         yield
     finally:

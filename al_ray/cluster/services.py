@@ -178,19 +178,20 @@ def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
     if pool and search.neighbours > most:
         raise BadOption(
             f"Faiss on a GPU gives {most:,} neighbours at most, and {search.neighbours:,} are searched: leave out "
-            "--gpus-per-shard, or give jobs.run (or jobs.match) fewer --search.neighbours, --search.index Flat, which "
-            "has no such limit, or --search.kind exact"
+            "`gpus_per_shard`, or give `al_ray.run` (or `al_ray.match`) fewer `search.neighbours`, "
+            "`search.index='Flat'`, which has no such limit, or `search.kind='exact'`"
         )
     if near and config.evaluation.near_neighbours > most:
         raise BadOption(
             f"Faiss on a GPU gives {most:,} neighbours at most, and an evaluation set needs "
-            f"{config.evaluation.near_neighbours:,}: leave out --gpus-per-shard, or give fewer (jobs.run "
-            "--evaluation.near-neighbours), or --search.index Flat, or count all pairs (--evaluation.mode exact)"
+            f"{config.evaluation.near_neighbours:,}: leave out `gpus_per_shard`, or give fewer "
+            "(`RunConfig.evaluation.near_neighbours`), or `search.index='Flat'`, or count all pairs "
+            "(`evaluation.mode='exact'`)"
         )
     if (pool or near or scored) and "IVF" in search.index and search.nprobe > GPU_NEIGHBOURS:
         raise BadOption(
-            f"Faiss on a GPU searches {GPU_NEIGHBOURS:,} cells at most for a query, and jobs.run (or jobs.match) "
-            f"--search.nprobe is {search.nprobe:,}: leave out --gpus-per-shard, or give a lower one"
+            f"Faiss on a GPU searches {GPU_NEIGHBOURS:,} cells at most for a query, and `al_ray.run` (or "
+            f"`al_ray.match`) `search.nprobe` is {search.nprobe:,}: leave out `gpus_per_shard`, or give a lower one"
         )
 
 

@@ -26,9 +26,9 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: in
     """
     if trainers > 1 and 0 < config.gpus_per_shard < 1:
         raise BadOption(
-            f"{trainers} training workers with --gpus-per-shard {config.gpus_per_shard:g}: NCCL, by which they "
-            "exchange gradients, needs a whole GPU for each; give --gpus-per-shard 1, or one worker (jobs.run "
-            "--training.workers 1)"
+            f"{trainers} training workers with `gpus_per_shard={config.gpus_per_shard:g}`: NCCL, by which they "
+            "exchange gradients, needs a whole GPU for each; give `gpus_per_shard=1`, or one worker "
+            "(`RunConfig.training.workers=1`)"
         )
     if _needs_no_ray(config, max(trainers, runs), scorers):
         with Told("the command"), workers_in_this_process():
@@ -68,5 +68,6 @@ def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> No
         if nodes > 1 and isinstance(folder, Path) and not config.shared_storage:
             raise BadOption(
                 f"{folder} is a local folder, and the cluster has {nodes} nodes; give a URI such as s3://bucket/folder "
-                "(jobs.prepare --out writes a task there), or --shared-storage if all nodes mount this path"
+                "(`al_ray.prepare(..., out=URI)` writes a task there), or `shared_storage=True` if all nodes mount "
+                "this path"
             )

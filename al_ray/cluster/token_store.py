@@ -19,6 +19,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
+from al_ray.core.naming import Code, call
 from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
@@ -126,8 +127,8 @@ def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Mod
     elif read_json(path, ["digest"])["digest"] != untrained.digest:
         raise BadFile(
             f"the encoder {encoder.encoder} has changed since {out} began ({path}): its weights, tokenizer or pooling; "
-            "restore it, or start a new run and take the labels along (jobs.labels import --run NEW --task TASK "
-            f"--labels {out})"
+            "restore it, or start a new run and take the labels along "
+            f"({call('import_labels', run=Code('NEW'), task=Code('TASK'), labels=out)})"
         )
 
 

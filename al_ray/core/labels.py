@@ -112,7 +112,7 @@ class Labelled:
         same, other = ("yes", "no match") if self.positives else ("no", "a match")
         return [
             f"labels: all {decided:,} are {same}, so the model cannot learn what {other} looks like; label more, or "
-            "import labels that you have (jobs.labels import)"
+            "import labels that you have (`al_ray.import_labels`)"
         ]
 
     def extended(self, pairs: Pairs, labels: Labels, number: int, source: str) -> "Labelled":

@@ -11,6 +11,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.naming import option
+
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -76,7 +78,7 @@ class PairRule:
 
     def describe(self) -> str:
         """Return the options that give this rule."""
-        return " ".join(f"--{name} {','.join(codes.columns)}" for name, codes in self.conditions.items())
+        return " ".join(option(name, ",".join(codes.columns)) for name, codes in self.conditions.items())
 
 
 @dataclass(frozen=True, eq=False)

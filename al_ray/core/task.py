@@ -16,7 +16,7 @@ SPLITS = ("train", "dev", "test")
 LabelsAre = Literal["complete", "partial"]
 # name: a short string. code: an identifier. category: one of few values. datasets/field_types.py guesses them.
 FieldType = Literal["text", "name", "number", "date", "code", "category"]
-UNMEASURED = "run without a measurement (jobs.run --evaluation.splits without a name)"
+UNMEASURED = "run without a measurement (`RunConfig.evaluation.splits` without a name)"
 
 
 @runtime_checkable
@@ -135,7 +135,7 @@ class Task:
             there = ", ".join(other.name for other in self.splits.values() if other.space.total)
             raise MissingSplit(
                 f"task {self.name!r} has no {name} pairs (it has: {there or 'none'}); name another split, prepare the "
-                f"task with a share for {name} (jobs.prepare --split), or {UNMEASURED}"
+                f"task with a share for {name} (`OwnTexts.split`), or {UNMEASURED}"
             )
         return split
 
@@ -153,13 +153,13 @@ class Task:
         """
         split = self.with_positives(name)
         if self.labels_are == "partial":
-            other = "let people or a program label (jobs.run --oracle file, or --oracle module:function)"
+            other = "let people or a program label (`RunConfig.oracle='file'`, or `oracle='module:function'`)"
             if name != "train":
                 other = _sample(name)
             raise MissingSplit(
                 f"the labels of task {self.name!r} are partial: a pair of {name} without a label is unknown and cannot "
-                f"count as a negative; {other}; if every match is labelled, prepare the task again with jobs.prepare "
-                f"--labels-are complete"
+                f"count as a negative; {other}; if every match is labelled, prepare the task again with "
+                "`OwnTexts.labels_are='complete'`"
             )
         return split
 
@@ -168,8 +168,8 @@ class Task:
         split = self.split(name)
         if not len(split.positives):
             cure = (
-                "; prepare the task with labels, or let people or a program label (jobs.run --oracle file, or --oracle "
-                "module:function)"
+                "; prepare the task with labels, or let people or a program label (`RunConfig.oracle='file'`, or "
+                "`oracle='module:function'`)"
                 if name == "train"
                 else f" to measure by; name another split, or {_sample(name)}"
             )
@@ -182,7 +182,7 @@ class Task:
         if split is None or not len(split.positives):
             raise MissingSplit(
                 f"the {name} split of task {self.name!r} has no positive pair; prepare a task whose {name} split has "
-                f"pairs labelled as matches (jobs.prepare)"
+                "pairs labelled as matches (`al_ray.prepare`)"
             )
         return split
 
@@ -208,5 +208,5 @@ class Task:
 
 def _sample(name: str) -> str:
     """Return what to do where the labels of dev or test measure nothing."""
-    in_the_run = "jobs.run --evaluation.splits --dev-labels N, " * (name == "dev")
-    return f"label a sample ({in_the_run}jobs.audit sample --by-score), or {UNMEASURED}"
+    in_the_run = "`RunConfig.evaluation.splits=[]` `dev_labels=N`, " * (name == "dev")
+    return f"label a sample ({in_the_run}`AuditConfig.by_score=True`), or {UNMEASURED}"

@@ -31,7 +31,7 @@ Column = Literal["id", "text"]
 def cure_of(place: StoragePath) -> str:
     """Return the cure for a damaged task folder, or a file in it: a new one. It is never repaired in place."""
     folder = next((folder for folder in (place, *place.parents) if (folder / "task.json").exists()), place)
-    return f"move {folder} away and make the task again with python -m jobs.prepare"
+    return f"move {folder} away and make the task again with `al_ray.prepare`"
 
 
 def read_rows(path: StoragePath, schema: pa.Schema) -> Rows:

@@ -90,8 +90,8 @@ def describe_types(left: Corpus, right: Corpus) -> tuple[str, ...]:
     """Return the lines of the report on what the fields were taken for."""
     sides = [("fields", left)] if right is left or _shared(left, right) else [("left", left), ("right", right)]
     return tuple(
-        f"{name}: {', '.join(map(' is '.join, zip(corpus.fields.names, corpus.fields.types, strict=True)))} "
-        f"(to change a type: --fields NAME:TYPE)"
+        f"{name}: {', '.join(map(' is '.join, zip(corpus.fields.names, corpus.fields.types, strict=True)))} (to change "
+        "a type: `fields='NAME:TYPE'`)"
         for name, corpus in sides
         if corpus.fields is not None
     )
@@ -101,16 +101,16 @@ def parse_types(words: Sequence[str], columns: Sequence[str]) -> dict[str, Field
     """Return the types by column that --fields gives, as NAME:TYPE; BadOption for what does not exist."""
     there, types = ", ".join(map(repr, columns)), get_args(FieldType)
     if len(columns) < 2:
-        raise BadOption(f"--fields goes with several --text-columns; the one column {there} is a text")
+        raise BadOption(f"`fields` goes with several `text_columns`; the one column {there} is a text")
     given = dict[str, FieldType]()
     for word in words:
         name, _, kind = word.rpartition(":")
         if not name or kind not in types:
-            raise BadOption(f"--fields has {word!r}; give NAME:TYPE, where TYPE is one of {', '.join(types)}")
+            raise BadOption(f"`fields` has {word!r}; give NAME:TYPE, where TYPE is one of {', '.join(types)}")
         if name not in columns:
-            raise BadOption(f"--fields names {name!r}, which is no text column; these are: {there}")
+            raise BadOption(f"`fields` names {name!r}, which is no text column; these are: {there}")
         if name in given:
-            raise BadOption(f"--fields gives {name!r} twice; give each column one type")
+            raise BadOption(f"`fields` gives {name!r} twice; give each column one type")
         given[name] = cast(FieldType, kind)
     return given
 

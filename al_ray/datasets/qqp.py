@@ -39,7 +39,7 @@ def read_qqp(
         labels += [row[5] == "1" for row in rows]
     pairs, positive = np.array(stated, dtype=np.int64).reshape(-1, 2), np.array(labels, dtype=np.bool_)
     if not len(pairs):
-        raise BadFile(f"{path} holds no labelled pair; give --source the release's TSV or GLUE's folder")
+        raise BadFile(f"{path} holds no labelled pair; give `source` the release's TSV or GLUE's folder")
     corpus = Corpus(tuple(questions.rows), tuple(questions.texts))
     matched = components(len(corpus), pairs[positive])
     if held_out is None:
@@ -68,7 +68,7 @@ def _files(path: Path) -> list[Path]:
         return [path / "train.tsv", path / "dev.tsv"]
     files = sorted(path.glob("*.tsv"))
     if len(files) != 1:
-        raise BadFile(f"{path} holds neither GLUE's train.tsv and dev.tsv nor one TSV file; give --source the file")
+        raise BadFile(f"{path} holds neither GLUE's train.tsv and dev.tsv nor one TSV file; give `source` the file")
     return files
 
 

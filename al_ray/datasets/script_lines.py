@@ -35,6 +35,6 @@ def script_lines(task: Task) -> Iterator[str]:
         if (share := sum(unknown.values())) > TOO_MANY:
             named = " and ".join(script for script, one in unknown.items() if one >= SAID)
             yield (
-                f"the default encoder does not know {named}, {share:.0%} of the letters of the {name}: give jobs.run "
-                "--encoder FOLDER with a model for the language (docs/languages.md)"
+                f"the default encoder does not know {named}, {share:.0%} of the letters of the {name}: give "
+                "`RunConfig.encoder=FOLDER` with a model for the language (docs/languages.md)"
             )

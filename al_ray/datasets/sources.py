@@ -86,7 +86,7 @@ def command_of(source: TaskSource) -> str:
 def read_source(source: TaskSource) -> tuple[Task, Report]:
     """Read a task and a report of skipped rows; BadFile or BadOption if the source cannot be read."""
     if not isinstance(source, Wikiqa) and source.seed < 0:
-        raise BadOption(f"--seed is {source.seed}; give 0 or more")
+        raise BadOption(f"`seed` is {source.seed}; give 0 or more")
     if isinstance(source, OwnTexts) and source.extend is not None:
         task, report = read_extension(source)
     elif isinstance(source, OwnTexts):
@@ -108,6 +108,6 @@ def shares(text: str) -> Shares:
     try:
         train, dev, test = map(float, text.split(","))
     except ValueError:
-        raise BadOption(f"--split is {text!r}; give three shares of 1, such as 0.5,0.25,0.25") from None
+        raise BadOption(f"`split` is {text!r}; give three shares of 1, such as 0.5,0.25,0.25") from None
     check_shares((train, dev, test))
     return train, dev, test

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Split, Task
 from al_ray.datasets.strings import AT_ONCE
@@ -72,7 +73,9 @@ def hold_out(component: Numbers, count: int, rng: np.random.Generator) -> Number
     dev = int(np.searchsorted(ends, count)) + 1
     test = int(np.searchsorted(ends, ends[dev - 1] + count)) + 1 if dev <= len(order) else dev
     if test > len(order) or test == (pairs > 0).sum():
-        raise BadOption(f"--held-out-pairs {count} for dev and again for test leaves no pair for train; give less")
+        raise BadOption(
+            f"{option('held_out_pairs', count)} for dev and again for test leaves no pair for train; give less"
+        )
     splits = np.zeros(len(sizes), dtype=np.int64)
     splits[order[:dev]], splits[order[dev:test]] = 1, 2
     return splits[inverse]
@@ -91,7 +94,7 @@ def check_shares(shares: Sequence[float]) -> None:
     """BadOption unless the shares are three nonnegative numbers that add up to 1."""
     if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
         cure = "give three shares of train, dev and test that add up to 1, such as 0.5,0.25,0.25"
-        raise BadOption(f"--split is {','.join(map(str, shares))}; {cure}")
+        raise BadOption(f"`split` is {','.join(map(str, shares))}; {cure}")
 
 
 def whole_space(left: int, right: int, symmetric: bool) -> PairSpace:

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 def synthetic_task(texts: int, seed: int) -> Task:
     """Return a symmetric task of exactly `texts` distinct questions, with as many stated near misses as positives."""
     if not LEAST <= texts <= MOST:
-        raise BadOption(f"--texts is {texts}; give {LEAST} to {MOST}")
+        raise BadOption(f"`texts` is {texts}; give {LEAST} to {MOST}")
     questions, splits = _draw_splits(texts, seed)
     corpus = Corpus(questions.ids(), questions.texts())
     log.info("computing the digest of their texts")

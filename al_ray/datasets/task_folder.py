@@ -106,7 +106,7 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
         _write_all(task, aside, provenance)
         os.rename(aside, folder)
     except OSError as error:
-        raise WrongFolder(f"{folder} cannot be written ({error.strerror or error}); choose another --out") from error
+        raise WrongFolder(f"{folder} cannot be written ({error.strerror or error}); choose another `out`") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return True
@@ -156,7 +156,7 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
     except OSError as error:
         raise WrongFolder(f"{folder} cannot be read ({error.strerror}); give the folder of a task") from error
     if not there:
-        raise WrongFolder(f"{folder} holds no task.json; make a task folder with: python -m jobs.prepare --help")
+        raise WrongFolder(f"{folder} holds no task.json; make a task folder with: `al-ray prepare --help`")
     about = read_json(path, FIELDS, cure_of(folder))
     if about["format"] != FORMAT:
         raise BadFile(f"{path} has format {about['format']}, this al_ray reads {FORMAT}; {cure_of(folder)}")
@@ -202,7 +202,7 @@ def _refuse_other(task: Task, folder: StoragePath, provenance: Mapping[str, Any]
             write_root(folder / "task.json", about)
         return False
     holds = f"another task ({other['name']!r}, digest {other['digest'][:12]})" if other else "something else"
-    raise WrongFolder(f"{folder} exists and holds {holds}; choose another --out, or move it away")
+    raise WrongFolder(f"{folder} exists and holds {holds}; choose another `out`, or move it away")
 
 
 def _sides(task: Task) -> Iterator[tuple[str, Corpus]]:

@@ -10,7 +10,7 @@ from al_ray.core.errors import BadFile
 
 BadRows = Literal["fail", "skip"]
 
-OR_SKIP = "fix the row, or leave such rows out with --bad-rows skip"
+OR_SKIP = "fix the row, or leave such rows out with `bad_rows='skip'`"
 """The cure of a bad row where the command has the option --bad-rows."""
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def read_rows(
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise BadFile(f"{path} cannot be read ({error.strerror}); give --source the path of the data") from error
+        raise BadFile(f"{path} cannot be read ({error.strerror}); give `source` the path of the data") from error
     if not lines[-1]:
         lines.pop()
     first = lines[0].decode("utf-8-sig", errors="replace").rstrip("\r").split("\t") if lines else []

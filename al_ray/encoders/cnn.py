@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from al_ray.core.config.encoder import CNN, EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.frozen_layers import FrozenLayers
@@ -83,7 +84,8 @@ class Cnn:
         """Make the untrained encoder; BadOption for an invalid name or for options it does not have."""
         if config.encoder_layers is not None:
             raise BadOption(
-                f"--encoder-layers {config.encoder_layers}: encoder {config.encoder} has no layers to leave out"
+                f"{option('encoder_layers', config.encoder_layers)}: encoder {config.encoder} has no layers to leave "
+                "out"
             )
         Cnn.refuse_prompts(config)
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
@@ -99,7 +101,7 @@ class Cnn:
     def refuse_prompts(config: EncoderConfig) -> None:
         """Raise BadOption for options of prompts, which this encoder does not have."""
         if config.prompt_left or config.prompt_right:
-            raise BadOption(f"encoder {config.encoder} has no prompts; leave --prompt-left and --prompt-right out")
+            raise BadOption(f"encoder {config.encoder} has no prompts; leave `prompt_left` and `prompt_right` out")
 
     @staticmethod
     def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
@@ -109,7 +111,9 @@ class Cnn:
     @staticmethod
     def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
         """Raise BadOption for frozen layers, which this encoder does not have."""
-        raise BadOption(f"--training.frozen-layers {layers}: encoder {config.encoder} has no layers; leave it out")
+        raise BadOption(
+            f"{option('training.frozen_layers', layers)}: encoder {config.encoder} has no layers; leave it out"
+        )
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Cnn":
@@ -186,5 +190,7 @@ def filters_of(name: str) -> int:
     assert match is not None, name
     filters = int(match[1] or FILTERS)
     if not 1 <= filters <= MOST_FILTERS:
-        raise BadOption(f"--encoder {name} asks for {filters:,} filters; give 1 to {MOST_FILTERS:,}, such as cnn-300")
+        raise BadOption(
+            f"{option('encoder', name)} asks for {filters:,} filters; give 1 to {MOST_FILTERS:,}, such as cnn-300"
+        )
     return filters

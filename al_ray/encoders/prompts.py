@@ -60,8 +60,8 @@ class Prompts:
         left, right = (
             stored.of_side(names) if value is None else stored.named(value, option, config.encoder)
             for value, option, names in (
-                (config.prompt_left, "--prompt-left", QUERY),
-                (config.prompt_right, "--prompt-right", DOCUMENT),
+                (config.prompt_left, "`prompt_left`", QUERY),
+                (config.prompt_right, "`prompt_right`", DOCUMENT),
             )
         )
         return Prompts(left, right)
@@ -97,7 +97,7 @@ def read_prompts(folder: str) -> StoredPrompts:
     about = read_settings(folder, FILE) or {}
     kind = about.get("model_type") or "SentenceTransformer"
     if kind != "SentenceTransformer":
-        raise BadOption(f"encoder {folder!r} is a {kind}, no bi-encoder; give another --encoder")
+        raise BadOption(f"encoder {folder!r} is a {kind}, no bi-encoder; give another `encoder`")
     prompts, default = about.get("prompts") or {}, about.get("default_prompt_name")
     if not isinstance(prompts, dict) or not isinstance(default, str | None):
         raise BadFile(f"encoder {folder!r}: the prompts in {FILE} are not texts by name; restore it")

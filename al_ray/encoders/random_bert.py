@@ -7,6 +7,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 RANDOM_BERT = "random-bert"
 
@@ -14,7 +15,7 @@ RANDOM_BERT = "random-bert"
 def random_bert(layers: int) -> Any:
     """Make a BertModel; its weights are the same in every process."""
     if layers < 1:
-        raise BadOption(f"--encoder-layers {layers}: give at least 1")
+        raise BadOption(f"{option('encoder_layers', layers)}: give at least 1")
     # By the Auto classes: to import BertModel loads 100 MB, in the driver too.
     config = AutoConfig.for_model(
         "bert", vocab_size=len(letters_tokenizer()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,

@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 from al_ray.core.config.encoder import Arithmetic, EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.frozen_layers import FrozenLayers, freeze_layers, half_of, too_many
@@ -78,7 +79,7 @@ class Encoder:
         limit = getattr(transformer.config, "max_position_embeddings", -1) - _positions_before_text(transformer)
         if 0 <= limit < config.max_length:
             raise BadOption(
-                f"--max-length {config.max_length} is beyond {config.encoder}'s {limit} positions; lower it"
+                f"{option('max_length', config.max_length)} is beyond {config.encoder}'s {limit} positions; lower it"
             )
         self.transformer = transformer.to(device).eval()
         self.tokenizer, self.config, self.device = tokenizer, config, device

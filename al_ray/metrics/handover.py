@@ -92,14 +92,14 @@ class Choice:
             interval = f" (95%: {100 * self.gain_low:+.1f} to {100 * self.gain_high:+.1f} points)"
         beside = f", {self._beside_untrained}" if self.round else ""
         other = f"{_percent(self.average_precision_of_last)} of round {self.last}{interval}"
-        return f"{figures}, against {other}{beside}; --round last takes round {self.last}"
+        return f"{figures}, against {other}{beside}; `round='last'` takes round {self.last}"
 
     def _of_intervals(self, name: str, own: Interval, of_last: Interval) -> str:
         figures = f"{name}: AP {_range(own)} (95%) by labels of dev pairs"
         rest = "; the untrained encoder was not measured by them"
         if self.reason == "last":
             return f"{figures}, and no earlier round is surely better{rest}"
-        return f"{figures}, and {_range(of_last)} of round {self.last}{rest}; --round last takes round {self.last}"
+        return f"{figures}, and {_range(of_last)} of round {self.last}{rest}; `round='last'` takes round {self.last}"
 
     @property
     def _beside_untrained(self) -> str:

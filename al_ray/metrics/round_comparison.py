@@ -87,6 +87,6 @@ def drop_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
     }
     return [
         f"{words[name]}: {100 * now[name]:.1f}% after {100 * before[name]:.1f}%; more labels may have made the model "
-        "worse: measure it before you use it (jobs.audit sample --by-score)"
+        "worse: measure it before you use it (`AuditConfig.by_score=True`)"
         for name in fell
     ]

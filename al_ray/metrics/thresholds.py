@@ -100,7 +100,7 @@ def parse_rule(words: str) -> Rule:
     if sure and kind == "costs" and len(numbers) == 2 and all(0 < number < float("inf") for number in numbers):
         return Rule(kind, numbers, guarantee)
     raise BadOption(
-        f"--threshold-for {words!r}: give precision=P or recall=R, above 0 and at most 1, or costs=MISS,ALARM, above 0"
+        f"`threshold_for` {words!r}: give precision=P or recall=R, above 0 and at most 1, or costs=MISS,ALARM, above 0"
     )
 
 
@@ -109,7 +109,7 @@ def with_guarantee(rules: Sequence[str], confidence: float | None) -> tuple[str,
     if confidence is None:
         return tuple(rules)
     if not rules:
-        raise BadOption("--guarantee goes with --threshold-for; add a rule, such as precision=0.9")
+        raise BadOption("`guarantee` goes with `threshold_for`; add a rule, such as precision=0.9")
     return tuple(f"{rule}{GUARANTEE}{confidence:g}" for rule in rules)
 
 

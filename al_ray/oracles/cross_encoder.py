@@ -8,6 +8,7 @@ import torch
 from al_ray.core.config.oracle import MODEL
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES, Answers, Batch
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import sigmoid
@@ -32,7 +33,9 @@ class CrossEncoderOracle:
             folder for folder in (path, path / "model", path / "cross" / "model") if (folder / "scorer.json").is_file()
         ]
         if not folders:
-            raise BadOption(f"--oracle {oracle}: {path} holds no cross-encoder; make one: jobs.train --model concat")
+            raise BadOption(
+                f"{option('oracle', oracle)}: {path} holds no cross-encoder; make one: `al_ray.train_cross_encoder`"
+            )
         self.model = CrossEncoder.saved(str(folders[0]))
         self.by = f"{oracle} {self.model.digest()[:12]}"
 

@@ -175,9 +175,9 @@ class CallableOracle:
         due = self.service.expected_cost(texts)
         if self._too_expensive(due):
             raise CostReached(
-                f"stopped by --max-cost {self.config.max_cost:,.6g}: labels cost {self.spent:,.6g} so far, "
-                f"and the next {len(texts):,} would make it {self.spent + due:,.6g}; {state}. "
-                "Rerun the command with a higher --max-cost to buy them"
+                f"stopped by `max_cost={self.config.max_cost:.6g}`: labels cost {self.spent:,.6g} so far, and the next "
+                f"{len(texts):,} would make it {self.spent + due:,.6g}; {state}. Rerun the command with a higher "
+                "`max_cost` to buy them"
             )
 
     def _start(self, calls: Calls[Request], request: Request) -> AlRayError | None:
@@ -199,7 +199,7 @@ class CallableOracle:
         pairs = len(request.texts)
         unread, nothing = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
         if not outcome.ended:
-            wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
+            wrong = f"no answer within {self.config.call_timeout:g} s (`call_timeout`)"
             due = self._due(request)
             try:
                 self.service.expire(request.texts, due)

@@ -12,7 +12,6 @@ that some columns were sorted without the others. Cosines and scores are not sho
 import csv
 import io
 import logging
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy.typing as npt
 
 from al_ray.core.errors import BadFile, BadOption, LabelsAwaited
 from al_ray.core.labels import OPEN, TAKEN_BACK, Answers, Batch, make_answers
+from al_ray.core.naming import command
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
@@ -51,8 +51,8 @@ class FileOracle:
         """Use the round folders of a ledger; BadOption if they are on an object store."""
         if not isinstance(ledger.path, Path):
             raise BadOption(
-                "people label in files of the run folder, which must be on a local disk (--out); "
-                f"{ledger.path} is a URI"
+                f"people label in files of the run folder, which must be on a local disk (`out`); {ledger.path} is a "
+                "URI"
             )
         self.ledger, self.path = ledger, ledger.path
 
@@ -88,10 +88,9 @@ class FileOracle:
         if waiting:
             files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
             hint = f"\n  not read: {unread}; save the sheet as {BATCH}.csv, or export JSON" if unread else ""
-            run = shlex.quote(str(self.path.parent if self.dev else self.path))
             raise LabelsAwaited(
                 f"round {number}{', dev' * self.dev}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
-                f"  on a page: python -m jobs.annotate --run {run}\n"
+                f"  on a page: {command('annotate', run=self.path.parent if self.dev else self.path)}\n"
                 f"  or in a spreadsheet: fill the column label of {files}.csv with yes, no or unsure; leave it empty "
                 "for later; save it as CSV (UTF-8)\n"
                 f"  or in Label Studio: import {files}.json with the interface of {INTERFACE} beside it, and "

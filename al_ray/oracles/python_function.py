@@ -15,6 +15,7 @@ from pathlib import Path
 
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.oracles.calls import Outcome
 from al_ray.oracles.replies import SHORT, ServiceFailed, Texts
 
@@ -28,7 +29,7 @@ class FunctionService:
 
     def __init__(self, oracle: str, config: OracleConfig, earlier: float | None = None) -> None:
         """Load `oracle`, module:function, or raise BadOption; earlier: the highest cost of a pair so far, if any."""
-        self.name, self.place, self.config = oracle, f"--oracle {oracle}", config
+        self.name, self.place, self.config = oracle, option("oracle", oracle), config
         self.function = function_of(oracle)
         # Expected cost of a pair: --cost-per-pair, or what one cost earlier; or more once a call cost more.
         known = earlier if config.cost_per_pair is None else config.cost_per_pair
@@ -48,7 +49,7 @@ class FunctionService:
         ServiceFailed if neither is given, and --max-cost is.
         """
         if cost is None and self.config.cost_per_pair is None and isinstance(self.config.max_cost, int | float):
-            raise ServiceFailed("it returned no cost, and --max-cost needs it; give --cost-per-pair, 0 if it is free")
+            raise ServiceFailed("it returned no cost, and `max_cost` needs it; give `cost_per_pair`, 0 if it is free")
         if cost is None:
             cost = pairs * (self.config.cost_per_pair or 0.0)
         self.price, self.priced = max(self.price, cost / pairs), True
@@ -70,7 +71,7 @@ def function_of(oracle: str) -> Function:
         sys.path.insert(0, current)
     with Outcome() as module:
         module.value = import_module(name)
-    error, place = module.error, f"--oracle {oracle}"
+    error, place = module.error, option("oracle", oracle)
     # The module itself is missing, not a module that it imports.
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         raise BadOption(

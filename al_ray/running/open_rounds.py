@@ -1,7 +1,6 @@
 """Rounds that an earlier session left open: labels that are still to be bought, and dev pairs that are not any more."""
 
 import logging
-import shlex
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import LabelsAwaited, WrongFolder
 from al_ray.core.labels import IMPORTED, OPEN, State
+from al_ray.core.naming import Code, call, option
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.running.dev_sampler import FolderDevSampler
@@ -34,10 +34,11 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
         # A batch for which no pair was left holds no source.
         by_others = len(pending.pairs) > 0 and pending.source != config.strategy
         if by_others and not STRATEGIES[config.strategy].uses_model:
-            raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
+            strategy = option("strategy", config.strategy)
+            raise WrongFolder(f"{journal.path} has imported labels, and {strategy} takes no seed set")
         if pending.source == IMPORTED and OPEN in journal.ledger.labels(number):
             # Those labels are there, and must not be bought.
-            cure = f"import the same labels again (python -m jobs.labels import --run {shlex.quote(str(journal.path))})"
+            cure = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
             raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {cure}")
         buy_with_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and (oracle is None or oracle_kind(config.oracle).people):
@@ -73,7 +74,7 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
     if config.dev_labels:
         _close_dev(ledger, number, state.round)
     else:
-        logger.info("%s; they are stored, and --dev-labels counts them%s", _known_dev(ledger, number), sheet)
+        logger.info("%s; they are stored, and `dev_labels` counts them%s", _known_dev(ledger, number), sheet)
 
 
 def _close_dev(ledger: Ledger, number: int, later: int) -> None:
@@ -98,5 +99,4 @@ def close_command(config: RunConfig, journal: RunFolder) -> str:
     open_dev = config.dev_labels and dev.rounds and not dev.sealed(dev.rounds)
     if open_dev or journal.ledger.batch(number) is None or not (journal.ledger.labels(number) != OPEN).any():
         return ""
-    run = shlex.quote(str(journal.path))
-    return f", or first close the round to train on what is labelled: python -m jobs.labels close --run {run}"
+    return f", or first close the round to train on what is labelled: {call('close_round', run=journal.path)}"

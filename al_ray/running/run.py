@@ -18,6 +18,7 @@ from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
 from al_ray.core.errors import BadOption, BuyingStopped, CostReached, MissingSplit
 from al_ray.core.labels import Answers, Batch, State
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
@@ -224,15 +225,15 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
         task.measurable(name)
     if config.dev_labels and ("dev" not in task.splits or not task.splits["dev"].space.total):
         raise MissingSplit(
-            f"task {task.name!r} has no dev pairs to label; leave out --dev-labels, or prepare the task with a share "
-            "for dev (jobs.prepare --split)"
+            f"task {task.name!r} has no dev pairs to label; leave out `dev_labels`, or prepare the task with a share "
+            "for dev (`OwnTexts.split`)"
         )
     refuse_prompts(config.encoding, task.symmetric)
     refuse_frozen_layers(config.encoding, config.training.frozen_layers)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
-        raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
+        raise MissingSplit(f"no pair is stated in {config.task}/train; choose another `strategy` or `seeding`")
     if strategy.matches and config.matched is None:
         raise BadOption(
-            f"--strategy {config.strategy} draws as many positives and negatives as a run; give --match RUN"
+            f"{option('strategy', config.strategy)} draws as many positives and negatives as a run; give `match=RUN`"
         )

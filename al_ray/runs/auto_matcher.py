@@ -10,6 +10,7 @@ from typing import TypeVar
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.sections import MORE
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import Task
 from al_ray.datasets.field_types import field_pairs
 from al_ray.runs.run_folder import bound_config
@@ -52,21 +53,24 @@ def with_matcher_chosen(config: Config, task: Task, stored: RunConfig | None) ->
         return config
     if stored is not None and stored.matcher != "auto":
         choice, reason = stored.matcher, "as this folder began"
-        others = f"--matcher {'off' if choice == 'on' else 'on'} needs another --out"
+        others = f"{option('matcher', 'off' if choice == 'on' else 'on')} needs another `out`"
     else:
         fields = field_pairs(task.left, task.right)
         choice = "on" if len(fields) > 1 else "off"
         shown = ", ".join(f"{field.name} ({field.type})" for field in fields)
         reason, others = (
-            (f"because the texts of both sides have {len(fields)} fields: {shown}", "--matcher off trains the encoder")
+            (
+                f"because the texts of both sides have {len(fields)} fields: {shown}",
+                "`matcher='off'` trains the encoder",
+            )
             if choice == "on"
-            else (_without_fields(task, shown), "--matcher on compares the whole texts")
+            else (_without_fields(task, shown), "`matcher='on'` compares the whole texts")
         )
-    logger.info("--matcher auto is %s, %s; %s", choice, reason, others)
+    logger.info("`matcher='auto'` is %s, %s; %s", choice, reason, others)
     try:
         return replace(config, matcher=choice)
     except BadOption as error:
-        raise BadOption(f"--matcher auto is {choice} here, {reason}. {error}, or give --matcher off") from error
+        raise BadOption(f"`matcher='auto'` is {choice} here, {reason}. {error}, or give `matcher='off'`") from error
 
 
 def _without_fields(task: Task, shown: str) -> str:

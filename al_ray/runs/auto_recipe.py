@@ -8,6 +8,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.encoder import family_of
 from al_ray.core.config.recipes import RECIPES, RecipeName, TaskKind, recipe_for
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import read_sides
 from al_ray.encoders.modules import find_file
@@ -35,7 +36,7 @@ def with_recipe_chosen(config: Config, folder: StoragePath | None = None) -> Con
         return config
     name, reason = recipe_of(task, config.encoder)
     others = ", ".join(other for other in RECIPES if other != name)
-    logger.info("recipe %s: %s; others by --recipe: %s (docs/recipes.md)", name, reason, others)
+    logger.info("recipe %s: %s; others by `recipe`: %s (docs/recipes.md)", name, reason, others)
     return replace(config, **RECIPES[name])
 
 
@@ -45,7 +46,7 @@ def say_of_fields(config: RunConfig) -> None:
     if config.matcher == "off" and (task / "task.json").is_file():
         name, reason = recipe_of(task, RANDOM_BERT)
         if name == "records":
-            logger.info("the encoder is trained; %s, and --recipe records compares these (docs/recipes.md)", reason)
+            logger.info("the encoder is trained; %s, and `recipe='records'` compares these (docs/recipes.md)", reason)
 
 
 def recipe_of(task: StoragePath, encoder: str) -> tuple[RecipeName, str]:
@@ -53,7 +54,7 @@ def recipe_of(task: StoragePath, encoder: str) -> tuple[RecipeName, str]:
     left, right = read_sides(task)
     fields = len(field_pairs(left, right))
     # Files of the encoder are looked for where they decide something.
-    asked = right is not left and fields < 2
+    asked = fields < 2
     return recipe_for(TaskKind(right is left, fields, asked and compares_texts(encoder)))
 
 
@@ -69,7 +70,7 @@ def compares_texts(encoder: str) -> bool:
     except (OSError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise BadOption(
-            f"--encoder {encoder}: its files, by which the recipe for these texts is chosen, cannot be had here "
-            f"({reason}); give a folder with safetensors, a hub name, or all-MiniLM-L6-v2; or, if only workers have "
-            "them, --recipe tuned or --recipe paper"
+            f"{option('encoder', encoder)}: its files, by which the recipe for these texts is chosen, cannot be had "
+            f"here ({reason}); give a folder with safetensors, a hub name, or all-MiniLM-L6-v2; or, if only workers "
+            "have them, `recipe='tuned'` or `recipe='paper'`"
         ) from error

@@ -51,9 +51,9 @@ class CandidateRecall:
         if both is None or both >= least:
             return None
         return (
-            f"the candidates of {split} have {both:.3f} of the known matches, less than {least:g} (jobs.run "
-            "--candidates.least-recall), and the others rank below all candidates: in a new run raise "
-            "--candidates.cosine and --candidates.trigrams, and --candidates.more-of-dense for large groups"
+            f"the candidates of {split} have {both:.3f} of the known matches, less than {least:g} "
+            "(`RunConfig.candidates.least_recall`), and the others rank below all candidates: in a new run raise "
+            "`candidates.cosine` and `candidates.trigrams`, and `candidates.more_of_dense` for large groups"
         )
 
 

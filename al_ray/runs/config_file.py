@@ -8,9 +8,9 @@ from al_ray.storage.uri import StoragePath
 
 # A field that no run has -> what the folder holds.
 OTHERS = {
-    "labels_digest": "a cross-encoder (jobs.train)",
-    "gold_digest": "an augmentation (jobs.augment)",
-    "smoothing": "a model of jobs.paraphrase",
+    "labels_digest": "a cross-encoder (`al_ray.train_cross_encoder`)",
+    "gold_digest": "an augmentation (`al-ray augment`)",
+    "smoothing": "a model of `al-ray paraphrase`",
     "model_type": "a model, and not the run that trained it",
 }
 
@@ -22,5 +22,5 @@ def read_config_file(run: StoragePath) -> dict[str, Any]:
     for name, kind in OTHERS.items():
         if isinstance(content, dict) and name in content:
             raise WrongFolder(f"{run} holds {kind}; give the folder of a run")
-    check_fields(path, content, ["task_digest"], "restore it, or start again in another --out")
+    check_fields(path, content, ["task_digest"], "restore it, or start again in another `out`")
     return content

@@ -7,6 +7,7 @@ import numpy as np
 from al_ray.active_learning.strategies import stated
 from al_ray.core.errors import BadFile, BadOption, MissingSplit, WrongFolder
 from al_ray.core.labels import STATED, UNSURE, Batch, Labelled, make_answers
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs
 from al_ray.core.same_texts import rows_in
 from al_ray.core.scorer import Labels
@@ -44,10 +45,13 @@ def read_existing_labels(
         return _of_run(path, task)
     if not isinstance(path, Path):
         raise BadOption(
-            f"--labels {words} holds no config.json, and tables are read from local paths; copy it to a local path"
+            f"{option('labels', words)} holds no config.json, and tables are read from local paths; copy it to a local "
+            "path"
         )
     if not path.exists():
-        raise BadFile(f"--labels {words} does not exist; give the folder of a run, a table of labels, or {STATED}")
+        raise BadFile(
+            f"{option('labels', words)} does not exist; give the folder of a run, a table of labels, or {STATED}"
+        )
     if path.is_dir():
         raise BadFile(f"{words} holds no config.json; give the folder of a run, a table of labels, or {STATED}")
     table = read_task_labels(path, columns, reading, task, faults or BadRowLog("fail"))
@@ -58,20 +62,22 @@ def _stated(task: Task) -> Labelled:
     split = task.split("train")
     keys = stated(split)
     if not len(keys):
-        raise MissingSplit(f"no pair is stated in the training split of task {task.name!r}; give other --labels")
+        raise MissingSplit(f"no pair is stated in the training split of task {task.name!r}; give other `labels`")
     return _decided(split.space.pairs(keys), np.isin(keys, split.positive_keys).astype(np.uint8), STATED)
 
 
 def _of_run(path: StoragePath, task: Task) -> Labelled:
     about = read_json(path / "config.json")
     if not isinstance(about, dict) or "strategy" not in about:
-        raise BadOption(f"--labels {path} is not a run; give the folder of one (jobs.run), a table, or {STATED}")
+        raise BadOption(
+            f"{option('labels', path)} is not a run; give the folder of one (`al_ray.run`), a table, or {STATED}"
+        )
     if read_config_file(path)["task_digest"] != task.digest:
-        raise BadOption(f"--labels {path} belongs to another task than --task; give a run of the same task")
+        raise BadOption(f"{option('labels', path)} belongs to another task than `task`; give a run of the same task")
     bought, space = RunFolder(path, task).state().labelled, task.split("train").space
     if not len(bought):
         raise BadFile(
-            f"{path} has no complete round yet; finish a round of it first (python -m jobs.run), or give other --labels"
+            f"{path} has no complete round yet; finish a round of it first (`al_ray.run`), or give other `labels`"
         )
     keys = space.keys(bought.pairs)
     last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
@@ -88,7 +94,9 @@ def labels_of_other_run(run: RunFolder, task: Task) -> tuple[LabelTable, dict[st
     if before.symmetric != task.symmetric:
         kinds = "one set of texts", "two sets of texts"
         there, here = kinds if before.symmetric else kinds[::-1]
-        raise BadOption(f"--labels {run.path} is a run on {there}, and the task has {here}; give a run on such a task")
+        raise BadOption(
+            f"{option('labels', run.path)} is a run on {there}, and the task has {here}; give a run on such a task"
+        )
     labelled, space = run.ledger.labelled(), task.split("train").space
     pairs, changed = rows_in(task, before, labelled.pairs)
     here = space.holds(pairs)
@@ -118,9 +126,9 @@ def write_first_round(folder: RunFolder, labelled: Labelled) -> None:
     if batch is None:
         ledger.add_batch(1, Batch(labelled.pairs, np.full(len(labelled), np.nan), GIVEN))
     elif not np.array_equal(batch.pairs, labelled.pairs):
-        raise WrongFolder(f"{out} holds other labels; give another --out")
+        raise WrongFolder(f"{out} holds other labels; give another `out`")
     if not ledger.sealed(1):
         ledger.add_answers(1, make_answers(np.arange(len(labelled)), labelled.labels, GIVEN))
         ledger.seal(1)
     if not np.array_equal(ledger.first_labels(1), labelled.labels):
-        raise WrongFolder(f"{out} holds the same pairs with other labels; give another --out")
+        raise WrongFolder(f"{out} holds the same pairs with other labels; give another `out`")

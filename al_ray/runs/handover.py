@@ -49,7 +49,7 @@ def choose_model(run: StoragePath, asked: RoundName = None) -> Choice:
     """
     config, last = bound_config(run), last_round(run)
     if not last:
-        raise BadOption(f"{run} has no complete round, and so no model; run it first (jobs.run)")
+        raise BadOption(f"{run} has no complete round, and so no model; run it first (`al_ray.run`)")
     if asked is None:
         return _by_evidence(run, config, last)
     number = last if asked == LAST else asked

@@ -48,7 +48,7 @@ def refuse_other_task(path: StoragePath, table: pa.Table, task: Task) -> None:
     if digest not in (None, task.digest.encode()):
         raise BadFile(
             f"{path} has pairs of another task than {task.name!r} is now, whose texts may be others; restore that "
-            "task, or import the labels again into a new folder (jobs.labels import --run NEW)"
+            "task, or import the labels again into a new folder (`al_ray.import_labels(..., run=NEW)`)"
         )
 
 

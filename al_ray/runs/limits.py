@@ -44,8 +44,8 @@ def in_force(folder: StoragePath, oracle_options: OracleConfig, stop: StopConfig
 def stored_limits(folder: StoragePath) -> dict[str, float]:
     """Return the stored limits by the option that changes them."""
     oracle_options, stop = in_force(folder, OracleConfig(), StopConfig())
-    stops = {f"jobs.run --stop.{name.replace('_', '-')}": value for name, value in as_dict(stop).items()}
-    named = {"jobs.run --max-cost": oracle_options.max_cost, **stops}
+    stops = {f"`al-ray run ... --stop.{name.replace('_', '-')}`": value for name, value in as_dict(stop).items()}
+    named = {"`al-ray run ... --max-cost`": oracle_options.max_cost, **stops}
     return {option: value for option, value in named.items() if isinstance(value, int | float)}
 
 

@@ -1,11 +1,11 @@
 """Runs that an option of another command names: checked before any work."""
 
 import re
-import shlex
 from pathlib import Path
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.naming import Code, command, option
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.run_folder import RunFolder, complete_rounds
@@ -21,12 +21,12 @@ def bound_task(path: StoragePath) -> Task:
     """
     home = storage_path(bound_config(path).task)
     if _is_missing(home):
-        run = shlex.quote(str(path))
+        resume = command("run", config=path, out=path, task=Code("TASK"))
         relative = isinstance(home, Path) and not home.is_absolute()
         cure = " here; go to the folder in which the run was started, or" if relative else ";"
         raise WrongFolder(
             f"{path} is a run of the task {home}, which does not exist{cure} restore it, or resume the run with its "
-            f"new path: python -m jobs.run --config {run} --out {run} --task TASK"
+            f"new path: {resume}"
         )
     task, digest = read_task(home), read_json(path / "config.json", ["task_digest"])["task_digest"]
     if digest != task.digest and RunFolder(path, task).ledger.rounds:
@@ -48,14 +48,14 @@ def run_of_model(folder: StoragePath) -> tuple[StoragePath, int] | None:
     return (run, int(name[1])) if name and folder.name == "model" and (run / "state.json").exists() else None
 
 
-def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:
+def trained(path: StoragePath, task: Task, name: str) -> tuple[RunConfig, RunFolder]:
     """Return config and folder of the run that an option names; an error unless it is of this task and has a model."""
     config = bound_config(path)
     if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
-        raise BadOption(f"{option} {path} is a run of another task; give one of the same task")
+        raise BadOption(f"{option(name, path)} is a run of another task; give one of the same task")
     folder = RunFolder(path, task)
     if not folder.last:
-        raise BadFile(f"{option} {path} has no complete round, and so no model; run it first (python -m jobs.run)")
+        raise BadFile(f"{option(name, path)} has no complete round, and so no model; run it first (`al_ray.run`)")
     folder.refuse_lost(folder.last)
     return config, folder
 

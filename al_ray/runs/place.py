@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.storage.uri import StoragePath, Uri
 
 
@@ -19,4 +20,6 @@ def refuse_inside(path: StoragePath, task: StoragePath) -> None:
 def refuse_lost(out: StoragePath) -> None:
     """BadOption for a relative path in a submitted job, which works in a temporary copy of its folder."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
-        raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
+        raise BadOption(
+            f"{option('out', out)} is relative, and a submitted job's folder is thrown away; give an absolute path"
+        )

@@ -42,8 +42,8 @@ class PresumedFigures:
         if self.share is None or self.share <= MOST:
             return None
         return (
-            f"{'' if self.counted else 'about '}{100 * self.share:.2g}% of the {by.pairs} match, more than "
-            f"{MOST:.0%}: {by.name} learns that these matches are none; give fewer or none (jobs.run {by.option})"
+            f"{'' if self.counted else 'about '}{100 * self.share:.2g}% of the {by.pairs} match, more than {MOST:.0%}: "
+            f"{by.name} learns that these matches are none; give fewer or none (`{by.option}`)"
         )
 
 
@@ -57,12 +57,14 @@ class Learner:
     option: str
 
 
-OF_MATCHER = Learner("the matcher", "presumed non-matches", "a matcher of the labels alone", "--candidates.presumed")
+OF_MATCHER = Learner(
+    "the matcher", "presumed non-matches", "a matcher of the labels alone", "RunConfig.candidates.presumed"
+)
 OF_TRAINING = Learner(
     "the encoder",
     "presumed non-matches of the training",
     "the cosine before it, fitted to the labels alone",
-    "--training.presumed",
+    "RunConfig.training.presumed",
 )
 
 

@@ -35,6 +35,7 @@ from al_ray.core.config.oracle import people_label
 from al_ray.core.config.serialization import as_dict, differences
 from al_ray.core.errors import BadFile, WrongFolder
 from al_ray.core.labels import OPEN, Model, State
+from al_ray.core.naming import Code, call
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
@@ -105,7 +106,7 @@ class RunFolder:
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
             cure = ", or the options that it has (config.json)" if same else self._transfer(config)
-            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out{cure}")
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another `out`{cure}")
         return stored
 
     def bind(self, config: RunConfig) -> None:
@@ -122,7 +123,8 @@ class RunFolder:
 
     def _transfer(self, config: RunConfig) -> str:
         """Return how the labels of this run get into a run of another task, for an error."""
-        return f", and take the labels along: jobs.labels import --run NEW --task {config.task} --labels {self.path}"
+        labels = call("import_labels", run=Code("NEW"), task=config.task, labels=self.path)
+        return f", and take the labels along: {labels}"
 
     @property
     def last(self) -> int:

@@ -3,6 +3,7 @@
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.naming import Code, call, options_of
 from al_ray.runs.config_file import read_config_file
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath
@@ -32,8 +33,9 @@ def bound_config(path: StoragePath) -> RunConfig:
     """Return the config of a run folder; WrongFolder if it is none."""
     if not (path / "config.json").is_file():
         # The folder of `jobs.labels import` has labels alone.
-        begin = f"it has labels: start a run on them (python -m jobs.run --task TASK --out {path}), or restore it"
-        give = "give the folder of a run (made by: python -m jobs.run)"
+        run = call("run", config=options_of("RunConfig", task=Code("TASK")), out=path)
+        begin = f"it has labels: start a run on them ({run}), or restore it"
+        give = "give the folder of a run (made by: `al_ray.run`)"
         raise WrongFolder(f"{path} holds no config.json; {begin if (path / 'round-001').is_dir() else give}")
     content = read_config_file(path)
     try:

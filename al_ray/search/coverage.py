@@ -200,10 +200,10 @@ def refuse_unknown(coverage: Coverage | None, encoder: EncoderConfig, sides: boo
     texts, share = max(shares.items(), key=lambda one: one[1])
     if share > encoder.most_unknown:
         raise BadOption(
-            f"encoder {encoder.encoder} does not know {share:.0%} of the tokens of the {texts}"
-            f"{_example(coverage)}; jobs.run --most-unknown (of jobs.match and jobs.serve, too) allows "
-            f"{encoder.most_unknown:g}. Its vocabulary lacks their script: start a run with jobs.run --encoder FOLDER "
-            "and a model for the language, such as sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2 or "
+            f"encoder {encoder.encoder} does not know {share:.0%} of the tokens of the {texts}{_example(coverage)}; "
+            f"`RunConfig.most_unknown` (of `al_ray.match` and `al-ray serve`, too) allows {encoder.most_unknown:g}. "
+            "Its vocabulary lacks their script: start a run with `RunConfig.encoder=FOLDER` and a model for the "
+            "language, such as sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2 or "
             "intfloat/multilingual-e5-small (docs/languages.md)"
         )
 
@@ -216,7 +216,7 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     if coverage.empty:
         yield f"texts without a token, which all look the same to the encoder: {coverage.empty:,}"
     if coverage.alike:
-        cut = f", {coverage.truncated:,} of them cut at jobs.run --max-length" if coverage.truncated else ""
+        cut = f", {coverage.truncated:,} of them cut at `RunConfig.max_length`" if coverage.truncated else ""
         yield (
             f"different texts with the token ids of another, which the encoder cannot tell apart: {coverage.alike:,}"
             f"{cut}{_example(coverage)}"

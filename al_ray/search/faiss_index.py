@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Block, Vectors
 from al_ray.encoders.hardware import give_back_memory
@@ -36,7 +37,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 TEMPORARY = 2**28  # Bytes of a GPU that Faiss takes besides its index: the rest is left to torch.
 GPU_NEIGHBOURS = 2048  # Neighbours and cells that Faiss searches for a query on a GPU, at most.
 FAISS_METRICS: dict[Metric, int] = {"ip": 0, "l2": 1}  # METRIC_INNER_PRODUCT, METRIC_L2
-OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names an index of the metric, for errors.
+OPTIONS: dict[Metric, str] = {"ip": "`search.index`", "l2": "`index`"}  # Names an index of the metric, for errors.
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ class DistanceIndex:
         try:
             return DistanceIndex(_faiss().read_index(str(path)))
         except RuntimeError as error:
-            raise BadFile(f"{path} cannot be read as a Faiss index; make it again: jobs.paraphrase index") from error
+            again = "make it again: `al-ray paraphrase index`"
+            raise BadFile(f"{path} cannot be read as a Faiss index; {again}") from error
 
 
 def exact_nearest(block: Block, queries: Vectors, count: int, metric: Metric) -> Neighbors:
@@ -214,7 +216,7 @@ def refuse_unindexed(factory: str, device: str) -> None:
     if not hasattr(_faiss(), "StandardGpuResources"):
         raise BadOption(
             "the Faiss of a node with GPUs is faiss-cpu, which cannot search there: install faiss-gpu in its place, or "
-            "give jobs.run --search.index Flat, which needs none, or leave out --gpus-per-shard"
+            "give `RunConfig.search.index='Flat'`, which needs none, or leave out `gpus_per_shard`"
         )
     # Of so many dimensions that any product quantiser divides them.
     index: Any = _faiss().index_factory(960, factory, FAISS_METRICS["ip"])
@@ -222,9 +224,8 @@ def refuse_unindexed(factory: str, device: str) -> None:
         _faiss().index_cpu_to_gpu(_faiss().StandardGpuResources(), 0, index)
     except RuntimeError as error:
         reason = str(error).split("Error: ")[-1].strip().splitlines()[0]
-        raise BadOption(
-            f"jobs.run --search.index {factory}: Faiss has no such index on a GPU ({reason}); give Flat or IVFx,Flat"
-        ) from error
+        name = option("RunConfig.search.index", factory)
+        raise BadOption(f"{name}: Faiss has no such index on a GPU ({reason}); give Flat or IVFx,Flat") from error
 
 
 def sample_size(factory: str, width: int, metric: Metric = "ip") -> int:

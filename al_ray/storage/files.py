@@ -195,7 +195,7 @@ def sync(path: Path) -> None:
 def read_json(
     path: StoragePath,
     names: Sequence[str] | Mapping[str, Any] = (),
-    cure: str = "restore it, or start again in another --out",
+    cure: str = "restore it, or start again in another `out`",
 ) -> Any:
     """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names.
 

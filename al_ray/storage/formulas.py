@@ -38,4 +38,4 @@ def formula_advice(count: int, written: str) -> str | None:
     if not count:
         return None
     cells = f"{count:,} cell{'s' * (count > 1)} of {written}"
-    return f"a spreadsheet would run {cells} as formulas; --escape-formulas puts a quote before them"
+    return f"a spreadsheet would run {cells} as formulas; `escape_formulas` puts a quote before them"

@@ -10,6 +10,7 @@ import torch
 
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, TrainingFailed
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer, refit
@@ -122,7 +123,7 @@ def train(
 def refuse_few(pairs: int, workers: int) -> None:
     """Raise TrainingFailed for fewer than two pairs, or fewer than one per worker."""
     if pairs < max(2, workers):
-        several = f" by {workers} workers", ", or fewer --training.workers"
+        several = f" by {workers} workers", ", or fewer `training.workers`"
         who, cure = several if workers > 1 else ("", "")
         raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{cure}")
 
@@ -139,8 +140,8 @@ def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> int:
     # A batch without a match gives such a loss no gradient of the head either.
     if config.loss in SIDE_LOSSES and not encoder.forward(tokens, np.arange(1)).requires_grad:
         raise BadOption(
-            f"--training.frozen-layers {config.frozen_layers} freezes all of {encoder.config.encoder}, and "
-            f"--training.loss {config.loss} trains vectors; freeze fewer layers"
+            f"{option('training.frozen_layers', config.frozen_layers)} freezes all of {encoder.config.encoder}, and "
+            f"{option('training.loss', config.loss)} trains vectors; freeze fewer layers"
         )
     return count
 

@@ -93,6 +93,6 @@ def train(
 
     model.transformer.train()
     thin_gradients(model.transformer)
-    rate = "jobs.train --training.learning-rate (jobs.augment: --teacher-rate)"
+    rate = "`TrainConfig.training.learning_rate` (`al-ray augment ... --teacher-rate`)"
     yield from fit(optimiser, {"encoder": model.transformer}, batches, backward, checkpoint, rate=rate)
     model.transformer.eval()

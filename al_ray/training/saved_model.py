@@ -126,8 +126,8 @@ def _read_matched(folder: StoragePath) -> Model:
     content = read_json(folder / SCORER, dict.fromkeys(("digest", "encoder"), str), cure)
     if "reference" not in content:
         raise BadOption(
-            f"{folder} has a matcher of an earlier al_ray, which works in its run alone; give its run (jobs.match "
-            "--model RUN), or train it again (jobs.run)"
+            f"{folder} has a matcher of an earlier al_ray, which works in its run alone; give its run "
+            "(`al_ray.match(..., model=RUN)`), or train it again (`al_ray.run`)"
         )
     fitted = dict.fromkeys(("weight", "bias", "loss"), (int, float))
     check_fields(folder / SCORER, content, {**fitted, "outcome": str, "reference": str}, cure)
@@ -158,8 +158,9 @@ def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig
 def refuse_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
-        f"{path} has a matcher (jobs.run --matcher on), which load_model cannot use; match with it (jobs.match --model "
-        "or jobs.serve --model), score records by al_ray.load_matcher, or give a run without one (docs/matcher.md)"
+        f"{path} has a matcher (`RunConfig.matcher='on'`), which load_model cannot use; match with it "
+        "(`al_ray.match(..., model=RUN)` or `al-ray serve ... --model RUN`), score records by al_ray.load_matcher, or "
+        "give a run without one (docs/matcher.md)"
     )
 
 

@@ -111,8 +111,8 @@ class Trainer:
             losses.append(scorer.loss)
         raise TrainingFailed(
             f"round {number}: {config.tries} trainings on {len(labelled):,} pairs ({labelled.positives:,} positive): "
-            f"refitted losses {', '.join(f'{loss:.3f}' for loss in losses)}, above --training.worst-loss "
-            f"{config.worst_loss}; label more pairs, or change --training.learning-rate or --training.worst-loss"
+            f"refitted losses {', '.join(f'{loss:.3f}' for loss in losses)}, above `training.worst_loss` "
+            f"{config.worst_loss}; label more pairs, or change `training.learning_rate` or `training.worst_loss`"
         )
 
     def _made_from(self, labelled: Labelled, number: int, start: Model | None) -> str:

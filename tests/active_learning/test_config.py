@@ -46,22 +46,22 @@ def test_at_every_budget_all_have_the_same_rounds(strategy):
 @pytest.mark.parametrize(
     ("changed", "option"),
     [
-        ({"rounds": 0}, "--rounds"),
-        ({"first_batch": 0}, "--first-batch"),
-        ({"growth": 0.5}, "--growth"),
-        ({"growth": float("nan")}, "--growth"),
-        ({"seed": -1}, "--seed"),
-        ({"max_length": 2}, "--max-length"),
-        ({"encoder_batch": 0}, "--encoder-batch"),
-        ({"threads": 0}, "--threads"),
-        ({"search": SearchConfig(neighbours=0)}, "--search.neighbours"),
-        ({"search": SearchConfig(nprobe=0)}, "--search.nprobe"),
-        ({"search": SearchConfig(block=0)}, "--search.block"),
-        ({"training": TrainingConfig(batch=1)}, "--training.batch"),
-        ({"training": TrainingConfig(epochs=0)}, "--training.epochs"),
-        ({"training": TrainingConfig(tries=0)}, "--training.tries"),
-        ({"evaluation": EvaluationConfig(near_neighbours=0)}, "--evaluation.near-neighbours"),
-        ({"evaluation": EvaluationConfig(random_pairs=0)}, "--evaluation.random-pairs"),
+        ({"rounds": 0}, "`rounds`"),
+        ({"first_batch": 0}, "`first_batch`"),
+        ({"growth": 0.5}, "`growth`"),
+        ({"growth": float("nan")}, "`growth`"),
+        ({"seed": -1}, "`seed`"),
+        ({"max_length": 2}, "`max_length`"),
+        ({"encoder_batch": 0}, "`encoder_batch`"),
+        ({"threads": 0}, "`threads`"),
+        ({"search": SearchConfig(neighbours=0)}, "`search.neighbours`"),
+        ({"search": SearchConfig(nprobe=0)}, "`search.nprobe`"),
+        ({"search": SearchConfig(block=0)}, "`search.block`"),
+        ({"training": TrainingConfig(batch=1)}, "`training.batch`"),
+        ({"training": TrainingConfig(epochs=0)}, "`training.epochs`"),
+        ({"training": TrainingConfig(tries=0)}, "`training.tries`"),
+        ({"evaluation": EvaluationConfig(near_neighbours=0)}, "`evaluation.near_neighbours`"),
+        ({"evaluation": EvaluationConfig(random_pairs=0)}, "`evaluation.random_pairs`"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_option_with_the_least_that_can(changed, option):
@@ -95,9 +95,9 @@ def test_an_option_of_another_version_is_named(content):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"matched": (-1, 5)}, "--matched is -1 5; give how many positives and negatives"),
-        ({"matched": (0, 0)}, "--matched is 0 0"),
-        ({"strategy": "stratified-all", "oracle": "file"}, "--strategy stratified-all knows all positives"),
+        ({"matched": (-1, 5)}, "`matched` is -1 5; give how many positives and negatives"),
+        ({"matched": (0, 0)}, "`matched` is 0 0"),
+        ({"strategy": "stratified-all", "oracle": "file"}, "`strategy='stratified-all'` knows all positives"),
     ],
 )
 def test_what_stratified_draws_cannot_be_asked_is_refused(changed, words):

@@ -48,7 +48,7 @@ CHANGED = {"value": 0.001, "low": -0.01, "high": 0.012}
 def test_few_matches_end_a_run_whose_models_agree(batch, agreement, ends):
     lines = rounds(SEED, batch, agreement=agreement)
     said = limit_reached(StopConfig(match_share=0.02), lines)
-    words = "--stop.match-share 0.02: 1 of the last 400 labels are matches (95%: 0.0% to 1.4%)"
+    words = "`stop.match_share=0.02`: 1 of the last 400 labels are matches (95%: 0.0% to 1.4%)"
     assert (said and said.by_option) == (words if ends else None)
     assert limit_reached(StopConfig(), lines) is None
     assert limit_reached(StopConfig(match_share=0.01), lines) is None
@@ -111,7 +111,7 @@ def test_an_uncertain_change_of_average_precision_is_said_with_the_limit_that_wo
     change = {"value": -0.001, "low": low, "high": high}
     lines = rounds(SEED, SEED, average_precision=0.4, average_precision_gain=change)
     said = [line for line in outlook(lines, StopConfig()) if line.startswith("average precision changed")]
-    assert [line.rsplit(" ", 1)[1] for line in said] == ([gain] if gain else [])
+    assert [line.rsplit(" ", 1)[1] for line in said] == ([f"`stop.gain={gain}`"] if gain else [])
     assert not said or limit_reached(StopConfig(gain=float(gain)), lines) is not None
     assert not said or limit_reached(StopConfig(gain=float(gain) - 0.011), lines) is None
 

@@ -33,7 +33,7 @@ def test_labels_end_it_with_the_round_that_reaches_them():
     assert limit_reached(asked, lines(0.1)) is None
     said = limit_reached(asked, lines(0.1, 0.1))
     assert said
-    assert said.by_option == "--stop.labels 20: the run has 20"
+    assert said.by_option == "`stop.labels=20`: the run has 20"
     assert limit_reached(StopConfig(labels=21), lines(0.1, 0.1)) is None
 
 
@@ -41,7 +41,7 @@ def test_hours_are_of_all_stages_of_all_rounds():
     # 3 rounds of 90 s are 0.075 h.
     said = limit_reached(StopConfig(hours=0.075), lines(0.1, 0.1, 0.1))
     assert said
-    assert said.by_option == "--stop.hours 0.075: the rounds took 0.07"
+    assert said.by_option == "`stop.hours=0.075`: the rounds took 0.07"
     assert limit_reached(StopConfig(hours=0.075), lines(0.1, 0.1)) is None
 
 
@@ -59,7 +59,7 @@ def test_hours_are_of_all_stages_of_all_rounds():
 )
 def test_patience_counts_rounds_since_the_best(precisions, patience, best):
     said = limit_reached(StopConfig(patience=patience), lines(*precisions))
-    wanted = f"--stop.patience {patience}: average precision has not improved since round {best}"
+    wanted = f"`stop.patience={patience}`: average precision has not improved since round {best}"
     assert (said and said.by_option) == (None if best is None else wanted)
 
 
@@ -80,7 +80,7 @@ def test_a_small_change_ends_it_when_its_interval_is_within_the_gain(low, high, 
     said = limit_reached(StopConfig(gain=0.02), rounds)
     points = f"+0.0 points (95%: {100 * low:+.1f} to {100 * high:+.1f})"
     changed = f"average precision changed by {points} since the round before"
-    assert (said and said.by_option) == (f"--stop.gain 0.02: {changed}" if ends else None)
+    assert (said and said.by_option) == (f"`stop.gain=0.02`: {changed}" if ends else None)
     assert limit_reached(StopConfig(), rounds) is None
     if ends:
         assert "with a lower value, or none" in str(end_reason(replace(RUN, rounds=4), StopConfig(gain=0.02), rounds))
@@ -111,12 +111,12 @@ def test_higher_limits_let_a_run_go_on_for_no_less(precisions, labels, patience)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"labels": 0}, "--stop.labels is 0; give at least 1"),
-        ({"hours": -1.0}, "--stop.hours is -1.0; give at least 0"),
-        ({"hours": float("nan")}, "--stop.hours is nan; give at least 0"),
-        ({"patience": 0}, "--stop.patience is 0; give at least 1"),
-        ({"gain": 0.0}, "--stop.gain is 0.0; give at least 0.001"),
-        ({"gain": 2}, "--stop.gain is 2; give at most 1"),
+        ({"labels": 0}, "`stop.labels` is 0; give at least 1"),
+        ({"hours": -1.0}, "`stop.hours` is -1.0; give at least 0"),
+        ({"hours": float("nan")}, "`stop.hours` is nan; give at least 0"),
+        ({"patience": 0}, "`stop.patience` is 0; give at least 1"),
+        ({"gain": 0.0}, "`stop.gain` is 0.0; give at least 0.001"),
+        ({"gain": 2}, "`stop.gain` is 2; give at most 1"),
     ],
 )
 def test_limits_that_cannot_be_are_refused(changed, said):
@@ -128,14 +128,14 @@ def test_what_ended_is_said_and_how_it_goes_on():
     rounds, stop = replace(RUN, rounds=3), StopConfig(labels=20)
     assert end_reason(rounds, stop, lines(0.1, 0.1, 0.1)) is None
     assert end_reason(rounds, stop, lines(0.1, 0.1)) == (
-        "stopped after round 2 of 3 by --stop.labels 20: the run has 20; "
+        "stopped after round 2 of 3 by `stop.labels=20`: the run has 20; "
         "to resume, rerun the command with a higher value, or none"
     )
     ran_out = "no unlabelled candidate is left after round 1 of 3: the run ends below its budget"
     every = [*lines(0.1)[:-1], {**lines(0.1)[-1], "unlabelled": 0}]
     said = "every pair of train is labelled after round 1 of 3: the run ends below its budget"
     assert end_reason(rounds, stop, every) == said
-    nearest = " (its candidates are the 100 nearest of each text: --search.neighbours)"
+    nearest = " (its candidates are the 100 nearest of each text: `search.neighbours`)"
     assert end_reason(rounds, stop, lines(0.1)) == ran_out + nearest
     assert end_reason(replace(rounds, search=SearchConfig(kind="exact")), stop, lines(0.1)) == ran_out
     assert end_reason(replace(rounds, strategy="random", train_every_budget=True), stop, lines(0.1)) == ran_out
@@ -143,9 +143,9 @@ def test_what_ended_is_said_and_how_it_goes_on():
 
 def test_patience_needs_a_split_to_be_measured():
     unmeasured = replace(RUN, evaluation=EvaluationConfig(splits=()))
-    with pytest.raises(BadOption, match=r"give --evaluation\.splits dev"):
+    with pytest.raises(BadOption, match=r"give `evaluation\.splits='dev'`"):
         StopConfig(patience=1).refuse_unmeasured(unmeasured)
-    with pytest.raises(BadOption, match=r"--stop\.gain compares .* give --evaluation\.splits dev"):
+    with pytest.raises(BadOption, match=r"`stop\.gain` compares .* give `evaluation\.splits='dev'`"):
         StopConfig(gain=0.1).refuse_unmeasured(unmeasured)
     StopConfig(patience=1, gain=0.1).refuse_unmeasured(RUN)
     StopConfig(labels=5).refuse_unmeasured(unmeasured)

@@ -118,7 +118,7 @@ def test_whoever_names_strategies_names_those_of_the_registry(monkeypatch):
 
 def test_a_name_without_an_implementation_is_refused_wherever_it_comes_in():
     known = ", ".join(STRATEGIES)
-    with pytest.raises(BadOption, match=f"--strategy is 'likely'; give one of {known}"):
+    with pytest.raises(BadOption, match=f"`strategy` is 'likely'; give one of {known}"):
         RunConfig(task="t", strategy="likely")
     with pytest.raises(BadOption, match=f"--strategies has likely; give some of {known}"):
         Axes(("likely",), (0,), ("e",))
@@ -192,7 +192,7 @@ def test_stated_seeding_draws_the_first_batch_of_the_stated_pairs(task):
 
 @pytest.mark.parametrize("strategy", [name for name, one in STRATEGIES.items() if not one.uses_model])
 def test_stated_seeding_of_what_has_no_rounds_is_refused(strategy):
-    with pytest.raises(BadOption, match=f"--strategy {strategy} asks none"):
+    with pytest.raises(BadOption, match=f"`strategy='{strategy}'` asks none"):
         replace(RUN, strategy=strategy, seeding="stated")
 
 
@@ -211,7 +211,7 @@ def test_stratified_match_draws_so_many_positives_and_so_many_negatives(task):
     assert (len(positives), len(negatives)) == (7, 20)
     others = parts_of(split, drawn(replace(config, seed=1), task))
     assert others != (positives, negatives)
-    with pytest.raises(BadOption, match=r"--strategy stratified-match draws as many .* give --match RUN"):
+    with pytest.raises(BadOption, match=r"`strategy='stratified-match'` draws as many .* give `match=RUN`"):
         drawn(replace(config, matched=None), task)
     with pytest.raises(BadOption, match=rf"asks for 9,999 positives, and train has {len(split.positives):,}"):
         drawn(replace(config, matched=(9_999, 20)), task)

@@ -23,6 +23,8 @@ FUNCTIONS = [
     al_ray.format_round,
     al_ray.evaluate,
     al_ray.compare,
+    al_ray.evaluate_scores,
+    al_ray.evaluate_stated_scores,
 ]
 FUNCTIONS += [al_ray.label_status, al_ray.export_labels, al_ray.import_labels]
 FUNCTIONS += [al_ray.correct_labels, al_ray.close_round]

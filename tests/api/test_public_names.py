@@ -33,6 +33,7 @@ def test_all_names_exactly_these():
         *("RunJob", "run_job", "format_round", "StopConfig"),
         *("sample_matches",),
         *("plan_training",),
+        *("evaluate_scores", "evaluate_stated_scores"),
         *("AlRayError", "LabelsAwaited"),
     }
 

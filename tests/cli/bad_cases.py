@@ -49,7 +49,7 @@ OPTIONS_OF_RUN = [
     ("--encoder ''", "--encoder is ''; give a value"),
     ("--prompt-left nonsense", "--prompt-left nonsense: encoder random-bert has no prompt of that name"),
     ("--encoder cnn --encoder-layers 2 --prompt-left 'query: '", "encoder cnn has no prompts; leave --prompt-left"),
-    ("--prompt-right 'passage: '", "a symmetric task has no right texts; give jobs.run --prompt-left"),
+    ("--prompt-right 'passage: '", "a symmetric task has no right texts; give --prompt-left"),
     ("--threads 0", "--threads is 0"),
     ("--threads 99999", "--threads is 99999; give at most 1,024"),
     ("--search.neighbours 0", "--search.neighbours is 0"),

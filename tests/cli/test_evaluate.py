@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
+import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, run_command
 from al_ray.cli._evaluate.printout import print_difference
-from al_ray.cli._evaluate.scores import evaluate_scores
+from al_ray.cli._evaluate.scores import run_command as evaluate_scores
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli.evaluate import main
 from al_ray.cli.prepare import Evaluation, prepare_evaluation
@@ -44,9 +45,7 @@ ROWS = [(0.9, "positive"), (0.5, "positive"), (0.7, "near"), (0.5, "random"), (0
 def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_path):
     # 2 positives and 1 near of 103 pairs: the 2 random pairs stand for 100, 50 each.
     # At 0.9: precision 1/1, recall 1/2. At 0.5: 2 positives, 1 near and 50 by the random pair that ties: 2/53.
-    evaluation, out = evaluate_scores(
-        EvaluateCommand(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103)
-    )
+    evaluation = al_ray.evaluate_scores(scores_file(tmp_path / "s.parquet", ROWS), 103)
     assert evaluation.average_precision.value == pytest.approx((1 + 2 / 53) / 2)
     assert evaluation.precision_at_recall_20.value == 1.0
     # No random pair reaches 0.9. 3.69 * 50 might have been missed, of which no more than the 98 not sampled exist.
@@ -59,7 +58,7 @@ def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_pat
         "96% of AP comes from thresholds that no",
     ]
     assert content["average_precision_over_questions"] is None
-    assert (evaluation.total_pairs, evaluation.exact, out) == (103, False, None)
+    assert (evaluation.total_pairs, evaluation.exact) == (103, False)
 
 
 @pytest.mark.parametrize(

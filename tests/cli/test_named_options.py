@@ -18,9 +18,11 @@ from typing import Any, get_type_hints
 import pytest
 
 from al_ray.cli._shared import entry
+from al_ray.cli._shared.called import as_called
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<!var\()(?<![\w-])--[a-z](?:[a-z0-9.-]*[a-z0-9])?")
+COMPUTED = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*\.\{\})(?:=N)?`")
 Definition = tuple[str, str]
 """A module and the name of a top-level definition in it; of a method CLASS.METHOD; "" for the module's statements."""
 
@@ -72,6 +74,8 @@ EXCEPTIONS = {
     "al_ray.apps.drift.folder.use_of_suggestions",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
+    # The words after `jobs.`.
+    "al_ray.cli._shared.called.OF_API",
 }
 # The reader of tables names the options of TABLE_OPTIONS, and none where the format of a table is fixed.
 READER, TABLE_OPTIONS = "al_ray.datasets.tables.reader", ("al_ray.datasets.tables.format_options", "TableOptions")
@@ -86,7 +90,9 @@ class Part:
     chains: set[tuple[str, str]] = field(default_factory=set)
     # Whatever may be the name of a method: attributes, and words in quotes, by which actors are called.
     attributes: set[str] = field(default_factory=set)
+    # As a command shows them, and as they stand.
     texts: list[tuple[int, str]] = field(default_factory=list)
+    raw: list[tuple[int, str]] = field(default_factory=list)
     is_class: bool = False
 
 
@@ -127,13 +133,44 @@ def part_of(nodes: Iterable[ast.AST], is_class: bool = False) -> Part:
             if isinstance(node.value, ast.Name):
                 part.chains.add((node.value.id, node.attr))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            part.texts.append((node.lineno, node.value))
+            part.raw.append((node.lineno, node.value))
             if node.value.isidentifier():
                 part.attributes.add(node.value)
         elif isinstance(node, ast.JoinedStr):
-            words = [one.value if isinstance(one, ast.Constant) else "{}" for one in node.values]
-            part.texts.append((node.lineno, "".join(map(str, words))))
+            part.raw.append((node.lineno, joined(node)))
+        elif isinstance(node, ast.Call):
+            part.raw += [(node.lineno, text) for text in written_by(node)]
+    part.texts = [(line, shown(text)) for line, text in part.raw]
     return part
+
+
+def shown(text: str) -> str:
+    """A text as a command shows it; an option whose name is computed, too: `stop.{}`."""
+    return as_called(COMPUTED.sub(lambda found: f"--{found[1].replace('_', '-')}", text))
+
+
+def joined(node: ast.expr) -> str:
+    """A text in quotes, with {} for what is put in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) else "{}"
+
+
+def written_by(call: ast.Call) -> Iterator[str]:
+    """The texts that a function of al_ray/core/naming.py writes, with N for each value."""
+    function = call.func.id if isinstance(call.func, ast.Name) else ""
+    if function not in ("option", "call", "command", "options_of") or not call.args:
+        return
+    name = joined(call.args[0])
+    names = [one.arg for one in call.keywords if one.arg is not None and not isinstance(one.value, ast.Call)]
+    if function == "option":
+        yield f"`{name}=N`"
+    elif function == "call":
+        yield f"`al_ray.{name}({', '.join(f'{one}=N' for one in names)})`"
+    elif function == "command":
+        yield f"`al-ray {name} {' '.join('--' + one.replace('_', '-') for one in names)}`"
+    else:
+        yield from (f"`{name}.{one}`" for one in names)
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -252,12 +289,63 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     for name in entry.sentences():
         flags = [line for line in page(name).splitlines() if re.match(r"  -", line)]
         result[name] = {match[0] for line in flags for match in OPTION.finditer(line)}
+    # No command's own name: each text is shown with the names of commands.
+    monkeypatch.setattr(sys, "argv", ["program"])
     return result
 
 
 def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options):
     assert {"--no-header", "--text-columns"} <= options["prepare"]
     assert unknown_options(program(), options) == []
+
+
+IN_PYTHON = (
+    *("core", "metrics", "storage", "datasets", "encoders", "active_learning"),
+    *("runs", "training", "search", "matcher", "oracles", "running", "cluster"),
+)
+"""Folders whose texts name options and functions in Python, and not yet al_ray/api and al_ray/apps."""
+IN_FLAGS = {
+    # Of --help, and words of a command that the command line writes.
+    "al_ray.core.config.oracle.ORACLES",
+    # Of pip.
+    "al_ray.oracles.llm.client.INSTALL",
+    "al_ray.runs.trackers.mlflow.INSTALL",
+}
+
+
+def not_in_python(modules: dict[str, Module]) -> Iterator[str]:
+    """A line for each flag or command in a text, and for each backtick whose Python no command has."""
+    for module in modules.values():
+        if not set(module.name.split(".")[1:2]) & set(IN_PYTHON) or module.name == "al_ray.core.naming":
+            continue
+        for name, part in module.parts.items():
+            for line, text in part.raw:
+                pieces = text.split("`") if text.count("`") % 2 == 0 else [text]
+                unknown = [one for one in pieces[1::2] if one not in ("{}", "{}=N") and shown(f"`{one}`") == f"`{one}`"]
+                plain = [found[0] for found in re.finditer(rf"{OPTION.pattern}|\bjobs\.[a-z]+", " ".join(pieces[::2]))]
+                if (unknown or plain) and f"{module.name}.{name}" not in IN_FLAGS:
+                    yield f"{module.name}:{line} {name}: {', '.join([*unknown, *plain])}"
+
+
+def test_texts_below_the_commands_are_in_python_and_name_what_is_there(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["program"])
+    assert list(not_in_python(program())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("give another `out`, or `search.index='{}'` of `RunConfig.search.index`", []),
+        ("give another --out", ["--out"]),
+        ("made by jobs.run", ["jobs.run"]),
+        ("give `ot`, `RunConfig.at_score`, `al_ray.open_round()` and `al-ray runs`", 4),
+    ],
+)
+def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, text, found):
+    monkeypatch.setattr(sys, "argv", ["program"])
+    lines = list(not_in_python({"al_ray.runs.x": Module("al_ray.runs.x", f"TEXT = {text!r}")}))
+    names = [name for line in lines for name in line.partition(": ")[2].split(", ")]
+    assert names == found if isinstance(found, list) else len(names) == found
 
 
 def test_a_table_has_a_fixed_format_where_no_option_gives_it():

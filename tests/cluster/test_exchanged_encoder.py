@@ -39,7 +39,9 @@ def test_a_run_whose_encoder_was_exchanged_does_not_go_on(in_process, make_task,
     run(asked, CPUS, tmp_path / "run")
     kept: Path = shutil.copytree(encoder, tmp_path / "kept")
     shutil.copytree(other, encoder, dirs_exist_ok=True)
-    with pytest.raises(BadFile, match=r"one has changed since .*/run began .* take the labels along \(jobs.labels "):
+    with pytest.raises(
+        BadFile, match=r"one has changed since .*/run began .* take the labels along \(`al_ray.import_labels"
+    ):
         run(replace(asked, rounds=2), CPUS, tmp_path / "run")
     assert not (tmp_path / "run" / "round-002").exists(), "no label was bought"
     shutil.copytree(kept, encoder, dirs_exist_ok=True)

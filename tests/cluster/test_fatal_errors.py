@@ -124,7 +124,7 @@ def test_the_error_of_torch_for_a_lost_device_is_one_whatever_it_says():
 @pytest.mark.parametrize(
     ("reason", "cure"),
     [
-        ("out of memory in PoolShard.embed (CUDA out of memory)", "If memory is short: give more --shards"),
+        ("out of memory in PoolShard.embed (CUDA out of memory)", "If memory is short: give more `shards`"),
         ("the GPU failed in PoolShard.embed (CUDA error: launch failure)", "Look at the card and the driver"),
     ],
 )

@@ -111,4 +111,4 @@ def test_memory_that_is_never_enough_ends_the_run_with_its_cure(cluster, asked, 
     (said,) = capsys.readouterr().err.splitlines()[-1:]
     assert "PoolShard died" in said
     assert "out of memory in PoolShard.nearest (Unable to allocate 8.00 PiB" in said
-    assert "more --shards" in said
+    assert "more `shards`" in said

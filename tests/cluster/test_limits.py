@@ -54,7 +54,7 @@ def test_a_limit_of_cost_holds_until_it_is_raised_and_a_stop_is_no_error(do):
         assert "stopped by --max-cost 1.3" in printed
     assert [pairs_bought(Path(f"out/round-00{number}")) for number in (1, 2)] == [8, 5]
     assert at_its_end(Path("out"), bound_config(Path("out")))
-    assert "stopped by --max-cost" in json.loads(Path("out/ended.json").read_text())["why"]
+    assert "stopped by `max_cost=1.3`" in json.loads(Path("out/ended.json").read_text())["why"]
     assert "complete rounds: 1; cost: 1.3\nlimit: jobs.run --max-cost 1.3\n" in do(labels, "status --run out")[1]
 
     code, printed = do(run, f"{RESUMED} --max-cost none")

@@ -20,7 +20,7 @@ def test_shards_of_one_kind_pass_and_others_only_if_it_is_accepted():
     with pytest.raises(BadOption) as refused:
         refuse_mixed([A10G, H100, H100], accepted=False)
     assert "2 of NVIDIA H100, capability 9.0, torch 2.13.0; 1 of NVIDIA A10G" in str(refused.value)
-    assert "--mixed-hardware" in str(refused.value)
+    assert "`mixed_hardware=True`" in str(refused.value)
     with pytest.raises(BadOption, match=r"2 kinds of hardware .*torch 2\.13\.0; .*torch 2\.11\.0"):
         refuse_mixed([H100, (*H100[:2], "torch 2.11.0")], accepted=False)
 

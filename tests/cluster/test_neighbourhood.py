@@ -136,7 +136,7 @@ def test_a_finished_run_is_evaluated_with_other_scores_as_a_run_with_them(finish
     assert al_ray.load_model(out, round="last").scorer.neighbourhood == 0.0
     with pytest.raises(BadOption, match="round 0 is the untrained encoder"):
         al_ray.evaluate(first.with_neighbourhood(0.5), "dev", round=0)
-    with pytest.raises(BadOption, match=r"--scoring\.neighbourhood is 1\.5; give at most 1"):
+    with pytest.raises(BadOption, match=r"`scoring\.neighbourhood` is 1\.5; give at most 1"):
         first.with_neighbourhood(1.5)
 
 

@@ -74,7 +74,9 @@ def test_the_scorer_is_fitted_to_scores_that_vectors_give_again(finished):
 def test_a_loaded_model_gives_cosines_and_says_that_scores_need_all_texts(finished):
     model = al_ray.load_model(finished, round="last")
     assert model.cosines(["a b"], ["a b"]).tolist() == [1.0]
-    with pytest.raises(BadOption, match=r"--scoring\.neighbourhood-sides both\), and its scores need the nearest"):
+    with pytest.raises(
+        BadOption, match=r"`RunConfig\.scoring\.neighbourhood_sides='both'`\), and its scores need the nearest"
+    ):
         model.score(["a"], ["b"], ["b", "c"])
 
 
@@ -96,10 +98,10 @@ def test_a_finished_run_is_evaluated_with_other_sides(finished, call):
 
 
 def test_sides_without_a_number_and_an_index_by_cells_are_refused():
-    with pytest.raises(BadOption, match=r"--scoring\.neighbourhood-sides both is about a neighbourhood"):
+    with pytest.raises(BadOption, match=r"`scoring\.neighbourhood_sides='both'` is about a neighbourhood"):
         ScoringConfig("off", "both")
     assert ScoringConfig("auto", "both").weight is None
-    with pytest.raises(BadOption, match=r"--search\.index IVF4,Flat finds the nearest by cosine alone"):
+    with pytest.raises(BadOption, match=r"`search\.index='IVF4,Flat'` finds the nearest by cosine alone"):
         RunConfig(task="t", scoring=ScoringConfig(0.5, "both"), search=SearchConfig(index="IVF4,Flat"))
 
 

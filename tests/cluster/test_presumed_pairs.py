@@ -128,7 +128,7 @@ def test_a_run_learns_from_them_and_stores_no_label(plain, folder):
         said = f"presumed non-matches of the training: {found.number}, of which "
         assert any(text.startswith(said) for text in format_round(line).splitlines())
         # Of a small pool more than 1% match.
-        warned = any(text.endswith("(jobs.run --training.presumed)") for text in line["warnings"])
+        warned = any(text.endswith("(`RunConfig.training.presumed`)") for text in line["warnings"])
         assert warned == (found.share > 0.01)
     # The scorer is fitted to the labels alone.
     pairs, cosines = read_cosines(one.round(2) / FIT)

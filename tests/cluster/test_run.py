@@ -207,7 +207,7 @@ def test_stratified_match_draws_as_many_of_each_kind_as_a_run_bought(unbroken, f
     with pytest.raises(BadOption, match=r"has 0 of 2 rounds; run it to its end first"):
         run_job.main()
     (tmp_path / "state.json").rename(unbroken / "state.json")
-    with pytest.raises(BadOption, match="give --match RUN"):
+    with pytest.raises(BadOption, match="give `match=RUN`"):
         run(config(folders["TASK"], strategy="stratified-match"), CPUS, tmp_path / "other")
 
 

@@ -61,7 +61,7 @@ def test_a_node_that_is_late_is_started_again_twice(monkeypatch, answers, starte
         (1, 0, 1, ""),
         (2, 1, 0, "2 shards and 1 trainer ask for 0.5 GPUs each, and this machine has 1: "),
         (2, 0, 2, "2 shards and 2 scorers ask for 0.5 GPUs each, and this machine has 1: "),
-        (2, 2, 0, "2 training workers with --gpus-per-shard 0.5: NCCL"),
+        (2, 2, 0, "2 training workers with `gpus_per_shard=0.5`: NCCL"),
     ],
 )
 def test_gpus_are_needed_for_the_actors_of_a_command_and_no_others(monkeypatch, shards, trainers, scorers, refused):

@@ -85,7 +85,7 @@ def test_a_config_from_before_there_were_workers_has_one(quiet, tmp_path):
 
 @pytest.mark.parametrize("workers", [0, 1025])
 def test_workers_beyond_their_limits_are_refused(workers):
-    with pytest.raises(BadOption, match=f"--training.workers is {workers}; give at"):
+    with pytest.raises(BadOption, match=f"`training.workers` is {workers}; give at"):
         RunConfig(task="t", training=TrainingConfig(workers=workers))
 
 
@@ -100,7 +100,7 @@ def spec_of(letters, folder: Path) -> TrainerSpec:
 
 def test_workers_without_room_are_told_of(local_ray, letters, tmp_path):
     where = ClusterConfig(cpus_per_shard=20, timeout=1)
-    wanted = r"2 Trainer workers of 20 CPUs and 0.0 GPUs were not placed in 1 s.*fewer .* --training\.workers"
+    wanted = r"2 Trainer workers of 20 CPUs and 0.0 GPUs were not placed in 1 s.*fewer .* `training\.workers`"
     with pytest.raises(NoPlacement, match=wanted), deploy_training(spec_of(letters, tmp_path), where):
         pass
 

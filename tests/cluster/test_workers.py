@@ -186,7 +186,7 @@ def test_a_worker_without_memory_is_lost_with_words_that_help(anywhere, call):
         else:
             ask = partial(list, stream_results(method.options(num_returns="streaming").remote()))
         with pytest.raises(
-            ActorLost, match=rf"out of memory in Hungry\.{call} .*more --shards.*rerun the same command"
+            ActorLost, match=rf"out of memory in Hungry\.{call} .*more `shards`.*rerun the same command"
         ):
             ask()
 
@@ -200,7 +200,7 @@ def eat_in_a_session(of_worker: bool) -> None:
 
 @pytest.mark.parametrize(("of_worker", "what"), [(False, "the command"), (True, r"Hungry\.eat")])
 def test_so_is_a_command_in_whose_own_process_memory_runs_out(of_worker, what):
-    with workers_in_this_process(), pytest.raises(ActorLost, match=rf"^out of memory in {what} \(.*--shards"):
+    with workers_in_this_process(), pytest.raises(ActorLost, match=rf"^out of memory in {what} \(.*`shards`"):
         eat_in_a_session(of_worker)
 
 

@@ -126,10 +126,10 @@ def test_a_file_that_is_changed_in_place_is_refused(tmp_path):
     write("b")
     assert [text[0] for text in texts.take(np.array([0, 39]))] == ["a", "a"], "they are still in memory"
     assert texts[20][0] == "b", "never read before: nobody has seen another"
-    with pytest.raises(BadFile, match=r"left\.parquet was changed while it was in use; .*jobs\.prepare"):
+    with pytest.raises(BadFile, match=r"left\.parquet was changed while it was in use; .*al_ray\.prepare"):
         texts.take(np.array([0, 39]))
     path.write_bytes(b"")
-    with pytest.raises(BadFile, match=r"left\.parquet cannot be read .*jobs\.prepare"):
+    with pytest.raises(BadFile, match=r"left\.parquet cannot be read .*al_ray\.prepare"):
         list(texts)
 
 
@@ -145,7 +145,7 @@ def test_a_file_that_is_changed_in_place_is_refused(tmp_path):
 def test_a_damaged_file_is_named_with_its_cure(tmp_path, table, words):
     written(tmp_path / "t")
     pq.write_table(pa.table(table), tmp_path / "t" / "left.parquet")
-    with pytest.raises(BadFile, match=rf"left\.parquet {words}.*make the task again with python -m jobs\.prepare"):
+    with pytest.raises(BadFile, match=rf"left\.parquet {words}.*make the task again with `al_ray\.prepare`"):
         read_task(tmp_path / "t")
 
 
@@ -175,10 +175,10 @@ def test_damaged_pairs_are_named_with_their_cure(tmp_path, table, words):
     written(tmp_path / "t")
     path = tmp_path / "t" / "dev" / "positives.parquet"
     pq.write_table(pa.table(table), path)
-    with pytest.raises(BadFile, match=rf"positives\.parquet {words}.*make the task again with python -m jobs\.prepare"):
+    with pytest.raises(BadFile, match=rf"positives\.parquet {words}.*make the task again with `al_ray\.prepare`"):
         read_task(tmp_path / "t")
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(BadFile, match=r"positives\.parquet cannot be read .*jobs\.prepare"):
+    with pytest.raises(BadFile, match=r"positives\.parquet cannot be read .*al_ray\.prepare"):
         read_task(tmp_path / "t")
 
 

@@ -110,7 +110,7 @@ def test_a_single_column_has_no_fields():
 def test_the_report_says_what_was_taken_for_what():
     typed, _ = with_types(SHOP, SHOP, {})
     assert describe_types(typed, typed) == (
-        "fields: title is text, price is number (to change a type: --fields NAME:TYPE)",
+        "fields: title is text, price is number (to change a type: `fields='NAME:TYPE'`)",
     )
 
 
@@ -120,13 +120,13 @@ def test_the_report_says_what_was_taken_for_what():
         (
             ["price:money"],
             ("title", "price"),
-            "--fields has 'price:money'; give NAME:TYPE, where TYPE is one of text",
+            "`fields` has 'price:money'; give NAME:TYPE, where TYPE is one of text",
         ),
-        (["price"], ("title", "price"), "--fields has 'price'; give NAME:TYPE"),
-        ([":date"], ("title", "price"), "--fields has ':date'"),
+        (["price"], ("title", "price"), "`fields` has 'price'; give NAME:TYPE"),
+        ([":date"], ("title", "price"), "`fields` has ':date'"),
         (["cost:number"], ("title", "price"), "names 'cost', which is no text column; these are: 'title', 'price'"),
         (["price:number", "price:code"], ("title", "price"), "gives 'price' twice"),
-        (["title:name"], ("title",), "goes with several --text-columns; the one column 'title' is a text"),
+        (["title:name"], ("title",), "goes with several `text_columns`; the one column 'title' is a text"),
     ],
 )
 def test_a_wrong_type_or_name_is_named_with_those_that_exist(words, columns, message):

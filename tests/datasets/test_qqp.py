@@ -63,7 +63,7 @@ def test_dev_and_test_hold_out_so_many_pairs_and_nothing_that_occurs_in_train(tm
         assert "questions of dev and test that occur in train (in no split): 1" in list(report.lines())
         homes.add(str(held))
     assert len(homes) == 2
-    with pytest.raises(BadOption, match="--held-out-pairs 9 for dev and again for test"):
+    with pytest.raises(BadOption, match="`held_out_pairs=9` for dev and again for test"):
         read_qqp(path, "fail", 0, held_out=9)
 
 

@@ -82,7 +82,7 @@ def test_clusters_are_shared_out_by_their_number(count, seed):
 
 
 def test_bad_logs_are_told(tmp_path):
-    with pytest.raises(BadOption, match="--coherence is 2"):
+    with pytest.raises(BadOption, match="`coherence` is 2"):
         QuestionLogs(source=tmp_path / "l.jsonl", coherence=2.0)
     path = write(tmp_path / "l.jsonl", [("one", "A"), ("", "A"), ("two", None), ("uno", "A")])
     with pytest.raises(BadFile, match=r"l.jsonl:2: its text \(column 'question'\) is empty"):

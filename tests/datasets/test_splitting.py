@@ -83,7 +83,7 @@ def test_the_seed_decides_the_split():
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.5, 0.25, 0.3), (1.5, -0.5, 0.0), (float("nan"),) * 3])
 def test_shares_that_are_no_shares_are_refused(shares):
-    with pytest.raises(BadOption, match=r"--split is .*add up to 1"):
+    with pytest.raises(BadOption, match=r"`split` is .*add up to 1"):
         deal(np.arange(4), shares, generator(0, "split"))
 
 

@@ -107,7 +107,7 @@ def test_positives_are_one_in_about_n():
 
 @pytest.mark.parametrize("texts", [0, LEAST - 1, MOST + 1])
 def test_a_size_that_cannot_be_is_refused(texts):
-    with pytest.raises(BadOption, match=f"--texts is {texts}; give {LEAST} to {MOST}"):
+    with pytest.raises(BadOption, match=f"`texts` is {texts}; give {LEAST} to {MOST}"):
         synthetic_task(texts, 0)
 
 

@@ -141,11 +141,11 @@ def test_writing_the_same_task_again_changes_nothing(tmp_path):
 
 def test_another_task_or_something_else_in_the_folder_is_refused(tmp_path):
     write_task(one_sided(), tmp_path / "t", {})
-    with pytest.raises(WrongFolder, match=r"holds another task \('one'.*choose another --out"):
+    with pytest.raises(WrongFolder, match=r"holds another task \('one'.*choose another `out`"):
         write_task(two_sided(), tmp_path / "t", {})
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("mine")
-    with pytest.raises(WrongFolder, match=r"holds something else; choose another --out"):
+    with pytest.raises(WrongFolder, match=r"holds something else; choose another `out`"):
         write_task(two_sided(), tmp_path / "notes", {})
     assert (tmp_path / "notes" / "mine.txt").read_text() == "mine"
 
@@ -182,7 +182,7 @@ def test_what_a_killed_process_left_is_gone_when_the_task_is_written_again(tmp_p
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(WrongFolder, match=r"cannot be written.*choose another --out"):
+    with pytest.raises(WrongFolder, match=r"cannot be written.*choose another `out`"):
         write_task(one_sided(), tmp_path / "file" / "t", {})
 
 
@@ -215,7 +215,7 @@ def with_nulls(path: Path) -> None:
 def test_a_damaged_table_is_named_with_its_cure(tmp_path, damage, said):
     write_task(one_sided(), tmp_path / "t", {})
     damage(tmp_path / "t" / "train" / "positives.parquet")
-    with pytest.raises(BadFile, match=f"(?s){said}.*make the task again with python -m jobs.prepare"):
+    with pytest.raises(BadFile, match=f"(?s){said}.*make the task again with `al_ray.prepare`"):
         read_task(tmp_path / "t")
 
 
@@ -234,7 +234,7 @@ def test_a_damaged_task_json_is_named(tmp_path):
 
 
 def test_a_folder_that_is_no_task_is_named_with_its_cure(tmp_path):
-    with pytest.raises(WrongFolder, match=r"holds no task.json; make a task folder with: python -m jobs.prepare"):
+    with pytest.raises(WrongFolder, match=r"holds no task.json; make a task folder with: `al-ray prepare"):
         read_task(tmp_path)
 
 

@@ -80,7 +80,7 @@ def test_a_malformed_row_fails_at_its_line_or_is_skipped_and_listed(tmp_path, ro
     place = f"{folder / 'WikiQA-train.tsv'}:5"
     with pytest.raises(BadFile) as caught:
         read_wikiqa(folder, "fail")
-    assert str(caught.value) == f"{place}: {said}; fix the row, or leave such rows out with --bad-rows skip"
+    assert str(caught.value) == f"{place}: {said}; fix the row, or leave such rows out with `bad_rows='skip'`"
     task, report = read_wikiqa(folder, "skip")
     assert report.skipped == (SkippedRow(place, said),)
     assert list(report.lines()) == ["rows skipped: 1", f"  {place}: {said}"]
@@ -96,5 +96,5 @@ def test_a_wrong_header_and_a_missing_file_are_named(tmp_path):
     with pytest.raises(BadFile, match=r"WikiQA-train.tsv:1 is not the header QuestionID Question"):
         read_wikiqa(write(tmp_path, header=("a", "b")), "fail")
     (tmp_path / "WikiQA-train.tsv").unlink()
-    with pytest.raises(BadFile, match=r"WikiQA-train.tsv cannot be read .*give --source"):
+    with pytest.raises(BadFile, match=r"WikiQA-train.tsv cannot be read .*give `source`"):
         read_wikiqa(tmp_path, "fail")

@@ -227,10 +227,10 @@ def test_more_tokens_than_positions_are_refused(base):
     # RoBERTa counts its 42 positions from that of its padding, so the first is not used.
     most = 41 if "roberta" in base.encoder else 40
     assert CrossEncoder.base(replace(base, max_length=most), 0).max_length == most
-    with pytest.raises(BadOption, match=f"--max-length {most + 1}"):
+    with pytest.raises(BadOption, match=f"`max_length={most + 1}`"):
         CrossEncoder.base(replace(base, max_length=most + 1), 0)
     # Before it is on a GPU, where it would be an error for good: here there is none, and nobody notices.
-    with pytest.raises(BadOption, match=f"--max-length {most + 1}"):
+    with pytest.raises(BadOption, match=f"`max_length={most + 1}`"):
         CrossEncoder.base(replace(base, max_length=most + 1), 0, "cuda:0")
 
 
@@ -242,5 +242,5 @@ def test_a_folder_that_holds_no_cross_encoder_is_refused(base, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(letters, tmp_path):
-    with pytest.raises(TrainingFailed, match=r"lower jobs\.train --training"):
+    with pytest.raises(TrainingFailed, match=r"lower `TrainConfig\.training"):
         trained(letters, tmp_path / "model", TrainingConfig(epochs=50, batch=4, learning_rate=1e6, clip_norm=1e30))

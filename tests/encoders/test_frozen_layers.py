@@ -95,7 +95,7 @@ def test_more_layers_than_there_are_are_refused_with_the_limit(letters):
     encoder = Encoder.base(letters)
     layers = encoder.transformer.config.num_hidden_layers
     with pytest.raises(
-        BadOption, match=f"frozen-layers {layers + 1} is more than .* random-bert; give at most {layers}"
+        BadOption, match=f"frozen_layers={layers + 1}` is more than .* random-bert; give at most {layers}"
     ):
         encoder.freeze(layers + 1)
     assert all(weight.requires_grad for weight in encoder.network.parameters())
@@ -118,7 +118,7 @@ def test_more_layers_than_an_encoder_has_are_refused_without_its_weights(letters
 @pytest.mark.parametrize("kind", ["albert", "flaubert"])
 def test_an_architecture_whose_layers_are_not_found_is_refused(kind):
     # ALBERT has one group of layers, and Flaubert a list of each part of a layer.
-    with pytest.raises(BadOption, match=f"--training.frozen-layers 1: al_ray finds no layers in name .{kind}.; leave"):
+    with pytest.raises(BadOption, match=f"`training.frozen_layers=1`: al_ray finds no layers in name .{kind}.; leave"):
         freeze_layers(transformer(kind), 1, "name")
 
 

@@ -184,7 +184,7 @@ def test_prompts_are_given_by_name_or_as_a_text(make):
     # A name that the folder does not have is a slip, and no text.
     # Also before any weights are read.
     for check in (Encoder.base, Encoder.refuse_prompts):
-        with pytest.raises(BadOption, match=r"--prompt-left passge: .*its prompts are document, passage, query, sts"):
+        with pytest.raises(BadOption, match=r"`prompt_left` passge: .*its prompts are document, passage, query, sts"):
             check(replace(config, prompt_left="passge"))
     Encoder.refuse_prompts(replace(config, prompt_left="sts", prompt_right="any text"))
     # What cannot be read on this machine is left to one that can.
@@ -384,9 +384,9 @@ def test_options_of_prompts_name_the_pool_and_the_digest_and_fit_the_task_and_th
     assert len(names) == 3
     assert "prompts" not in letters.digested()
     assert given.digested()["prompts"] == ["query: ", None]
-    with pytest.raises(BadOption, match=r"a symmetric task has no right texts; give jobs\.run --prompt-left"):
+    with pytest.raises(BadOption, match=r"a symmetric task has no right texts; give `RunConfig\.prompt_left`"):
         prepare_pool(tmp_path, task, replace(letters, prompt_right="x y"), tmp_path, ClusterConfig())
-    with pytest.raises(BadOption, match="encoder cnn has no prompts; leave --prompt-left"):
+    with pytest.raises(BadOption, match="encoder cnn has no prompts; leave `prompt_left`"):
         Cnn.base(replace(given, encoder="cnn", encoder_layers=None), Vocabulary.of(["a"]))
 
 

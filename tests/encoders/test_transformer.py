@@ -98,12 +98,12 @@ def test_positions_that_no_text_of_a_roberta_uses_do_not_count():
     longest = Encoder(network, letters_tokenizer(), options)
     tokens = Tokens(np.full(18, 5, dtype=np.int32), np.array([0, 18]))
     assert longest.embed(tokens, np.array([0])).shape == (1, 8)
-    with pytest.raises(BadOption, match="--max-length 19 is beyond roberta's 18 positions"):
+    with pytest.raises(BadOption, match="`max_length=19` is beyond roberta's 18 positions"):
         Encoder(network, letters_tokenizer(), replace(options, max_length=19))
 
 
 def test_a_limit_beyond_the_encoders_positions_is_refused(letters):
-    with pytest.raises(BadOption, match=r"--max-length 161 .* 160 positions"):
+    with pytest.raises(BadOption, match=r"`max_length=161` .* 160 positions"):
         Encoder.base(replace(letters, max_length=161))
 
 
@@ -121,13 +121,13 @@ def test_the_first_layers_are_those_of_the_whole(minilm, config):
 @pytest.mark.parametrize("layers", [0, -1, 7])
 def test_layers_that_an_encoder_does_not_have_are_refused(minilm, layers):
     # Options refuse what no encoder has; the encoder what this one has not.
-    cure = "is .*; give at least 1" if layers < 1 else f"{layers}: .* 1 to 6"
-    with pytest.raises(BadOption, match=f"--encoder-layers {cure}"):
+    cure = "` is .*; give at least 1" if layers < 1 else f"={layers}`: .* 1 to 6"
+    with pytest.raises(BadOption, match=f"`encoder_layers{cure}"):
         Encoder.base(EncoderConfig(minilm, layers, 24, 8, 1))
 
 
 def test_the_random_encoder_without_layers_is_refused(letters):
-    with pytest.raises(BadOption, match="--encoder-layers is 0; give at least 1"):
+    with pytest.raises(BadOption, match="`encoder_layers` is 0; give at least 1"):
         Encoder.base(replace(letters, encoder_layers=0))
 
 

@@ -83,5 +83,5 @@ def test_a_folder_from_before_there_were_examples_has_the_default(tmp_path):
 
 
 def test_fewer_than_no_examples_cannot_be_kept():
-    with pytest.raises(BadOption, match=r"--evaluation\.examples is -1; give at least 0"):
+    with pytest.raises(BadOption, match=r"`evaluation\.examples` is -1; give at least 0"):
         RunConfig(task="task", evaluation=EvaluationConfig(examples=-1))

@@ -96,7 +96,7 @@ def test_by_intervals(models, expected):
         (
             choose_by_precision([model(0, 0.682, 0.1, 0.2), model(1, 0.537)], "dev"),
             "the untrained encoder's cosine (round 0): AP 68.2% on dev, against 53.7% of round 1 (95%: +10.0 to +20.0 "
-            "points); --round last takes round 1",
+            "points); `round='last'` takes round 1",
         ),
         (
             choose_by_precision([model(0, 0.25), model(1, 0.75, 0.125, 0.5), model(2, 0.5)], "dev"),

@@ -72,5 +72,5 @@ def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, 
 
 
 def test_a_folder_without_a_cross_encoder_is_refused(tmp_path, task):
-    with pytest.raises(BadOption, match=r"holds no cross-encoder; make one: jobs.train --model concat"):
+    with pytest.raises(BadOption, match=r"holds no cross-encoder; make one: `al_ray.train_cross_encoder`"):
         CrossEncoderOracle(f"model:{tmp_path}", task, 1, no_progress)

@@ -123,6 +123,6 @@ def test_a_word_names_one_kind(word, name):
     "word", ["", "Simulated", "files", "model", "model:", "model: ", "model:a\0", "judge", "judge:", ":label", "a b:c"]
 )
 def test_an_unknown_word_is_refused_with_those_that_are_known(word):
-    with pytest.raises(BadOption, match="--oracle is") as refusal:
+    with pytest.raises(BadOption, match="`oracle` is") as refusal:
         RunConfig(task="t", oracle=word)
     assert all(kind.form in str(refusal.value) for kind in ORACLES.values())

@@ -195,7 +195,7 @@ def test_the_run_stops_before_a_call_too_dear_and_goes_on_when_more_is_allowed(
     function: str, price: float, bench: Bench
 ):
     """A call of 4 pairs costs 1: two fit into 2.2. A function's own price is known once it was called."""
-    ledger, stop = bench.ledger(), r"by --max-cost 2.2: .* cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"
+    ledger, stop = bench.ledger(), r"by `max_cost=2.2`: .* cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"
     for known in (price, PRICE):
         with pytest.raises(CostReached, match=stop):
             labelling.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=known, max_cost=2.2))
@@ -277,7 +277,7 @@ def label(left, right):
     return replies.pop(0)
 """
     ledger = bench.ledger()
-    with pytest.raises(OracleFailed, match=rf"returned no cost.*give --cost-per-pair.* {4 * calls} of 12"):
+    with pytest.raises(OracleFailed, match=rf"returned no cost.*give `cost_per_pair`.* {4 * calls} of 12"):
         labelling.buy_labels(1, ledger, bench.oracle(code=code, max_cost=9.0))
     assert np.count_nonzero(ledger.labels(1) != OPEN) == 4 * calls
     free = "def label(left, right):\n    return [1] * len(left)"
@@ -355,7 +355,7 @@ def test_a_module_that_is_not_there_is_refused(bench: Bench):
     ],
 )
 def test_an_option_that_cannot_be_is_refused(option: str, value: float):
-    with pytest.raises(BadOption, match=f"--{option.replace('_', '-')} is {value}; give"):
+    with pytest.raises(BadOption, match=f"`{option}` is {value}; give"):
         OracleConfig(**{option: value})  # type: ignore[arg-type]
 
 

@@ -136,12 +136,12 @@ def test_what_was_not_answered_is_asked_again(fault: str, again: int, paid: int 
     ("plan", "message"),
     [
         (["refusal"] * 3, "the model refuses"),
-        (["malformed"] * 3, "not JSON; it was cut off after 288 tokens: give more --llm.output-tokens"),
+        (["malformed"] * 3, "not JSON; it was cut off after 288 tokens: give more `llm.output_tokens`"),
         (["500"] * 3, "HTTP 500: no: "),
         (["401"], "refuses the key"),
         (["404"], "HTTP 404"),
         (["dear"], "the server charges"),
-        (["", "model other"], "answers as 'other', and before as 'judge-1'|--llm.accept-model"),
+        (["", "model other"], "answers as 'other', and before as 'judge-1'|llm.accept_model=NAME"),
         (["429 after 7200"], "asks to wait 7,200 s"),
     ],
 )
@@ -166,7 +166,7 @@ def test_it_stops_when_asking_again_does_not_help_and_the_key_is_nowhere(
 @pytest.mark.parametrize("fault", ["few", "word"])
 def test_the_message_counts_the_pairs_that_were_answered(fault: str, bench: Bench):
     bench.server.reset(fault)
-    with pytest.raises(OracleFailed, match="--oracle llm: the model answered 3 of 4 pairs"):
+    with pytest.raises(OracleFailed, match="`oracle='llm'`: the model answered 3 of 4 pairs"):
         bench.buy(retries=0)
 
 
@@ -214,7 +214,7 @@ def test_max_cost_holds_to_the_cent(calls_at_once: int, bench: Bench):
     # Enough for the bound of the second request after the first was paid, and not for the third after both.
     limit = max(bounds) + 1.9 * PER_CALL * PAIR
     assert bounds[2] + 2 * PER_CALL * PAIR > limit
-    with pytest.raises(CostReached, match="stopped by --max-cost"):
+    with pytest.raises(CostReached, match="stopped by `max_cost="):
         bench.buy(max_cost=limit, calls_at_once=calls_at_once)
     assert bench.cost == pytest.approx(2 * PER_CALL * PAIR)
     assert bench.cost <= limit
@@ -366,8 +366,8 @@ def test_a_dry_run_prints_and_buys_nothing(bench: Bench):
 @pytest.mark.parametrize(
     ("llm", "options", "message"),
     [
-        ({"model": ""}, {}, "give --llm.model"),
-        ({"input_price": None}, {"max_cost": 1.0}, "--llm.input-price"),
+        ({"model": ""}, {}, "give `llm.model`"),
+        ({"input_price": None}, {"max_cost": 1.0}, "`llm.input_price`"),
         ({"definition": "@nowhere.txt"}, {}, "nowhere.txt cannot be read"),
     ],
 )
@@ -378,7 +378,7 @@ def test_bad_options_are_refused(llm, options, message, bench: Bench):
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://u:p@h/v1", "http://h/v1?key=1", "http://[/"])
 def test_a_bad_url_is_refused_without_being_repeated(url: str):
-    with pytest.raises(BadOption, match=r"--llm\.base-url") as refusal:
+    with pytest.raises(BadOption, match=r"llm\.base_url") as refusal:
         refuse_url(url, "--llm.base-url")
     assert url not in str(refusal.value)
 

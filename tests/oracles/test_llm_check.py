@@ -83,7 +83,7 @@ def test_the_run_stops_where_the_model_disagrees_and_people_win(bench: Bench):
         was, now = swapped[label]
         text = text.replace(f"c001-{place:05d},{was}", f"c001-{place:05d},{now}")
     sheet.write_text(text, encoding="utf-8")
-    with pytest.raises(BuyingStopped, match=r"stopped by --llm\.least-kappa 0\.6"):
+    with pytest.raises(BuyingStopped, match=r"stopped by `llm\.least_kappa=0\.6`"):
         bench.buy({"check_with": CHECKED})
     asked = len(bench.server.pairs)
     assert asked == CHECKED, "only the checked pairs are bought"
@@ -92,7 +92,7 @@ def test_the_run_stops_where_the_model_disagrees_and_people_win(bench: Bench):
     labels = bench.journal().ledger.labels(1)[rows].tolist()
     assert labels == [{YES: NO, NO: YES, UNSURE: NO}[label] for label in truth]
     # The check holds without the option, and costs nothing again.
-    with pytest.raises(BuyingStopped, match=r"--llm\.least-kappa"):
+    with pytest.raises(BuyingStopped, match=r"`llm\.least_kappa"):
         bench.buy()
     assert len(bench.server.pairs) == asked
     # Who lowers the limit goes on, and the labels of people stay.
@@ -154,7 +154,7 @@ def test_another_definition_is_checked_without_the_option(bench: Bench):
     answered(bench)
     with pytest.raises(BuyingStopped):
         bench.buy({"check_with": CHECKED, "least_kappa": 0.99})
-    with pytest.raises(BuyingStopped, match=r"--llm\.least-kappa"):
+    with pytest.raises(BuyingStopped, match=r"`llm\.least_kappa"):
         bench.buy({"definition": "Same product.", "least_kappa": 0.99})
     assert len(bench.server.pairs) == 2 * CHECKED
 
@@ -176,7 +176,7 @@ def test_people_win_where_the_process_ends_before_their_answers_are_stored(bench
 
 
 def test_both_orders_need_a_symmetric_task(bench: Bench):
-    with pytest.raises(BadOption, match=r"--llm\.both-orders needs a symmetric task"):
+    with pytest.raises(BadOption, match=r"`llm\.both_orders` needs a symmetric task"):
         bench.buy({"both_orders": True})
 
 
@@ -256,10 +256,10 @@ def test_dev_pairs_are_not_bought_before_the_check_nor_from_a_model_that_fails_i
         assert dev.labels(1).tolist() == [NO] * 5
         assert len(bench.server.pairs) == COUNT + 5
         return
-    with pytest.raises(BuyingStopped, match=r"stopped by --llm\.least-kappa"):
+    with pytest.raises(BuyingStopped, match=r"stopped by `llm\.least_kappa"):
         buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
     # Nor for themselves, as after the last round.
-    with pytest.raises(BuyingStopped, match=r"stopped by --llm\.least-kappa"):
+    with pytest.raises(BuyingStopped, match=r"stopped by `llm\.least_kappa"):
         measure(sampler, 1)
     assert len(bench.server.pairs) == CHECKED
     assert dev.cost() == 0
@@ -270,6 +270,6 @@ def test_without_an_open_round_dev_pairs_wait_for_the_next_one_or_the_run_stops(
     request = OracleRequest(sampler.config, OracleConfig(), measured, no_progress)
     # Another round will be chosen.
     ask_pending(request, sampler.oracle, sampler.oracle, state)
-    with pytest.raises(BuyingStopped, match=r"dev pairs of round 1 are not bought .* more --rounds, or --dev-labels 0"):
+    with pytest.raises(BuyingStopped, match=r"dev pairs of round 1 are not bought .* more `rounds`, or `dev_labels=0`"):
         ask_pending(request, None, sampler.oracle, state)
     assert bench.server.asked == []

@@ -51,8 +51,8 @@ def plain(make_task) -> Task:
 def test_fields_decide_and_the_log_says_why_and_what_changes_it(plain, caplog, left, right, choice, reason):
     caplog.set_level(logging.INFO)
     assert with_matcher_chosen(AUTO, with_fields(plain, left, right), None) == replace(AUTO, matcher=choice)
-    other = "--matcher off trains the encoder" if choice == "on" else "--matcher on compares the whole texts"
-    assert caplog.messages == [f"--matcher auto is {choice}, {reason}; {other}"]
+    other = "`matcher='off'` trains the encoder" if choice == "on" else "`matcher='on'` compares the whole texts"
+    assert caplog.messages == [f"`matcher='auto'` is {choice}, {reason}; {other}"]
 
 
 def test_fields_of_one_set_of_texts_count_once(make_task):
@@ -70,7 +70,7 @@ def test_what_is_given_is_kept_without_a_word(plain, caplog, given):
 def test_an_option_that_the_choice_cannot_use_is_refused_with_both_reasons(plain):
     config = replace(AUTO, training=TrainingConfig(epochs=7))
     assert with_matcher_chosen(config, plain, None).training.epochs == 7
-    words = r"--matcher auto is on here, because .* 2 fields.* leave out all options of .*or give --matcher off"
+    words = r"`matcher='auto'` is on here, because .* 2 fields.* leave out all options of .*or give `matcher='off'`"
     with pytest.raises(BadOption, match=words):
         with_matcher_chosen(config, with_fields(plain, 2, 2), None)
 
@@ -86,7 +86,7 @@ def test_a_run_that_has_begun_keeps_its_choice_whatever_the_task_is_now(plain, t
     assert without_auto(config, with_fields(plain, 2, 2), tmp_path).matcher == "on"
     (tmp_path / "round-001").mkdir()
     assert without_auto(config, with_fields(plain, 2, 2), tmp_path) == settled == bound_config(tmp_path)
-    assert caplog.messages[-1] == "--matcher auto is off, as this folder began; --matcher on needs another --out"
+    assert caplog.messages[-1] == "`matcher='auto'` is off, as this folder began; `matcher='on'` needs another `out`"
 
 
 def test_a_grid_keeps_the_choice_of_its_first_start(plain, tmp_path):

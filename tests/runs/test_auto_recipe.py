@@ -34,7 +34,7 @@ def trained(tmp_path_factory) -> str:
     [
         (TaskKind(False, 2, False), "records"),
         (TaskKind(True, 3, True), "records"),
-        (TaskKind(True, 0, True), "paper"),
+        (TaskKind(True, 0, True), "gentle"),
         (TaskKind(True, 1, False), "paper"),
         (TaskKind(False, 1, True), "tuned"),
         (TaskKind(False, 0, False), "paper"),
@@ -63,16 +63,16 @@ def test_the_fields_of_a_task_are_read(tmp_path, caplog, columns, name):
     chosen = with_recipe_chosen(config, tmp_path / "run")
     assert {one: getattr(chosen, one) for one in RECIPES[name]} == dict(RECIPES[name])
     assert f"recipe {name}: " in caplog.text
-    assert "others by --recipe: " in caplog.text
+    assert "others by `recipe`: " in caplog.text
     caplog.clear()
     say_of_fields(config)
-    assert ("--recipe records compares these" in caplog.text) == (name == "records")
+    assert ("`recipe='records'` compares these" in caplog.text) == (name == "records")
     caplog.clear()
     say_of_fields(chosen)
-    assert "--recipe" not in caplog.text or name == "paper"
+    assert "`recipe" not in caplog.text or name == "paper"
 
 
-@pytest.mark.parametrize(("symmetric", "name"), [(True, "paper"), (False, "tuned")])
+@pytest.mark.parametrize(("symmetric", "name"), [(True, "gentle"), (False, "tuned")])
 def test_an_encoder_with_modules_was_trained_to_compare_texts(tmp_path, make_task, trained, symmetric, name):
     write_task(make_task(symmetric), tmp_path / "task", {})
     assert recipe_of(tmp_path / "task", trained)[0] == name
@@ -82,7 +82,7 @@ def test_an_encoder_with_modules_was_trained_to_compare_texts(tmp_path, make_tas
 def test_a_recipe_is_not_chosen_by_an_encoder_without_files(tmp_path, make_task):
     write_task(make_task(False), tmp_path / "task", {})
     config = RunConfig(task=str(tmp_path / "task"), encoder="all-MiniLM-L6-v3")
-    with pytest.raises(BadOption, match=r"all-MiniLM-L6-v3: its files.* cannot be had here .*--recipe tuned or"):
+    with pytest.raises(BadOption, match=r"all-MiniLM-L6-v3'`: its files.* cannot be had here .*`recipe='tuned'` or"):
         with_recipe_chosen(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -50,7 +50,7 @@ def test_a_low_recall_says_what_to_do():
     warning = FOUND.recall.warning("dev", 0.81)
     assert warning is not None
     assert warning.startswith("the candidates of dev have 0.800 of the known matches, less than 0.81 ")
-    assert "raise --candidates.cosine and --candidates.trigrams, and --candidates.more-of-dense for large" in warning
+    assert "raise `candidates.cosine` and `candidates.trigrams`, and `candidates.more_of_dense` for large" in warning
 
 
 def test_the_table_of_a_run_has_the_cosine_beside_the_matcher():

@@ -517,9 +517,9 @@ def test_what_killed_processes_were_writing_is_gone_when_a_folder_is_opened_and_
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        ({"labels_digest": "", "task_digest": ""}, r"a cross-encoder \(jobs.train\)"),
-        ({"gold_digest": ""}, r"an augmentation \(jobs.augment\)"),
-        ({"smoothing": 0.3, "task_digest": ""}, "a model of jobs.paraphrase"),
+        ({"labels_digest": "", "task_digest": ""}, r"a cross-encoder \(`al_ray.train_cross_encoder`\)"),
+        ({"gold_digest": ""}, r"an augmentation \(`al-ray augment`\)"),
+        ({"smoothing": 0.3, "task_digest": ""}, "a model of `al-ray paraphrase`"),
         ({"model_type": "bert"}, "a model, and not the run that trained it"),
     ],
 )

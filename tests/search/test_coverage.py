@@ -116,7 +116,7 @@ def test_texts_that_differ_beyond_the_maximum_length_are_alike(encoder):
     (line,) = coverage_lines(found)
     assert line == (
         "different texts with the token ids of another, which the encoder cannot tell apart: 3, 3 of them cut at "
-        "jobs.run --max-length, such as 'abcdefg' and 'abcdefh' and 'abcdef'"
+        "`RunConfig.max_length`, such as 'abcdefg' and 'abcdefh' and 'abcdef'"
     )
 
 
@@ -142,7 +142,7 @@ def test_case_accents_and_space_are_what_a_tokenizer_may_drop(one, other, alike)
 def test_too_many_unknown_tokens_are_refused_with_what_to_do(encoder):
     found = covered(encoder, ["ቀይ ጫማ", "ሰማያዊ ጃኬት", "red"])
     # 4 of 7 tokens.
-    with pytest.raises(BadOption, match=r"does not know 57% of the tokens .*--most-unknown .* allows 0\.3"):
+    with pytest.raises(BadOption, match=r"does not know 57% of the tokens .*most_unknown` .* allows 0\.3"):
         check_coverage(found, CONFIG)
     check_coverage(found, EncoderConfig(encoder="random-bert", encoder_layers=1, most_unknown=4 / 7))
     check_coverage(Coverage(), CONFIG)

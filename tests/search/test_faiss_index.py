@@ -208,7 +208,9 @@ def test_an_index_that_a_gpu_cannot_hold_is_refused_before_there_are_vectors(mon
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "resources", raising=False)
     monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
     refuse_unindexed("IVF8,Flat", "cuda:0")
-    with pytest.raises(BadOption, match=r"HNSW32: Faiss has no such index on a GPU \('false' failed: This .*give Flat"):
+    with pytest.raises(
+        BadOption, match=r"HNSW32'`: Faiss has no such index on a GPU \('false' failed: This .*give Flat"
+    ):
         refuse_unindexed("HNSW32", "cuda:0")
 
 
@@ -227,7 +229,7 @@ def test_an_index_of_nothing_finds_nothing():
 
 @pytest.mark.parametrize(("factory", "size"), [("Flatt", 50), ("IVF", 50), ("", 50), ("IVF100,Flat", 3)])
 def test_what_faiss_refuses_is_a_bad_option_of_one_line(factory, size):
-    with pytest.raises(BadOption, match=rf"--search\.index '{factory}' on {size} vectors: .*; try Flat$") as refused:
+    with pytest.raises(BadOption, match=rf"`search\.index` '{factory}' on {size} vectors: .*; try Flat$") as refused:
         CosineIndex(unit(size, 0), factory, nprobe=1)
     assert len(str(refused.value).splitlines()) == 1
 

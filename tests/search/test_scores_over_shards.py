@@ -156,7 +156,7 @@ def test_one_set_of_texts_is_refused_before_any_work(in_process, make_task, tmp_
     task, config = read_task(tmp_path / "task"), RunConfig(task="t", scoring=ScoringConfig(0.5))
     with (
         pytest.raises(
-            BadOption, match=r"a neighbourhood of 0\.5 \(jobs\.run --scoring.neighbourhood.* one set of texts"
+            BadOption, match=r"a neighbourhood of 0\.5 \(`RunConfig.scoring.neighbourhood.* one set of texts"
         ),
         deploy_pool(config, ClusterConfig(), task, tmp_path / "out", lambda *_: None),
     ):

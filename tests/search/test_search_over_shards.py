@@ -86,7 +86,7 @@ def test_exact_finds_what_a_double_loop_finds(in_process, place, tmp_path):
 )
 def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(either_way, place, tmp_path, vectors, index, kinds):
     if index and read_task(place).rule is not None:
-        with pytest.raises(BadOption, match=r"cannot match \(--same country --different source\), which an index"):
+        with pytest.raises(BadOption, match=r"cannot match \(`same='country'` `different='source'`\), which an index"):
             pool_of(asked(place, vectors, **index), 1, tmp_path).__enter__()
         return
     found: dict[tuple[str, str], list[tuple[list[int], list[float]]]] = {}
@@ -170,7 +170,7 @@ def test_an_index_that_cannot_find_the_error_examples_is_refused_before_any_labe
     config = RunConfig(task="task", search=SearchConfig(index=f"IVF{texts},Flat"))
     RunWorkers(ClusterConfig()).refuse_unfit(config, task)
     config = replace(config, search=SearchConfig(index=f"IVF{texts + 1},Flat"))
-    with pytest.raises(BadOption, match=rf"more cells than the {texts} right texts of dev.*--evaluation.examples 0"):
+    with pytest.raises(BadOption, match=rf"more cells than the {texts} right texts of dev.*evaluation.examples=0`"):
         RunWorkers(ClusterConfig()).refuse_unfit(config, task)
     # Where no example is searched, or not by the index, it is not in the way.
     RunWorkers(ClusterConfig()).refuse_unfit(replace(config, evaluation=EvaluationConfig(examples=0)), task)
@@ -194,7 +194,7 @@ def test_an_index_is_measured_and_a_bad_one_told_of(in_process, place, tmp_path,
             heard: list[float] = []
             PoolSearch(pool, pool.task.split("train"), heard.append).least(pool.untrained(), HIGHEST, 10, NO_KEYS)
             (found[nprobe],) = heard
-        assert ("raise --search.nprobe" in caplog.text) == (nprobe == 1)
+        assert ("raise `search.nprobe`" in caplog.text) == (nprobe == 1)
     assert 0.2 < found[1] < 0.99 < found[4] <= 1
 
 
@@ -205,7 +205,7 @@ def test_an_index_is_measured_and_a_bad_one_told_of(in_process, place, tmp_path,
         (
             {"kind": "exact", "index": "IVF8,Flat"},
             {"mode": "estimate", "near_neighbours": 2040},
-            "and an evaluation set needs 2,040: .*--evaluation.near-neighbours",
+            "and an evaluation set needs 2,040: .*evaluation.near_neighbours`",
         ),
         ({"index": "IVF4096,Flat", "nprobe": 2049}, {}, "searches 2,048 cells at most for a query, and .* is 2,049"),
         ({"kind": "exact", "nprobe": 2049, "index": "IVF4096,Flat"}, {"mode": "estimate"}, "searches 2,048 cells"),

@@ -158,7 +158,7 @@ def test_a_task_replaces_the_remainder_of_a_dead_writer_and_nothing_else(bucket:
         folder = bucket / name.partition(".")[0].replace("/", "-")
         write_text(folder / "left.parquet", "half")
         write_text(folder / name, "what somebody paid for")
-        with pytest.raises(WrongFolder, match="exists and holds something else; choose another --out"):
+        with pytest.raises(WrongFolder, match="exists and holds something else; choose another `out`"):
             write_task(task, folder, {})
         assert (folder / name).read_text() == "what somebody paid for"
 

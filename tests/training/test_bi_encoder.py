@@ -119,7 +119,7 @@ def test_a_weight_without_a_gradient_goes_a_share_of_the_way_back():
 
 def test_a_pull_beyond_the_start_is_refused():
     assert TrainingConfig(learning_rate=1e-3, l2_sp=1000.0).l2_sp == 1000
-    with pytest.raises(BadOption, match=r"--training.l2-sp 1001 times .* above 1, .*; give at most 1000"):
+    with pytest.raises(BadOption, match=r"`training.l2_sp=1001` times .* above 1, .*; give at most 1000"):
         TrainingConfig(learning_rate=1e-3, l2_sp=1001.0)
 
 
@@ -406,7 +406,7 @@ def test_weights_lie_between_those_of_the_start_and_the_trained_ones(
 def test_a_loss_above_the_worst_three_times_fails_with_the_cure(pool_folder, letters, make_task, tmp_path):
     config = replace(FAST, worst_loss=0.0, tries=3)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
-    with pytest.raises(TrainingFailed, match=r"round 2: 3 trainings on .* --training\.worst-loss 0\.0; label more"):
+    with pytest.raises(TrainingFailed, match=r"round 2: 3 trainings on .* `training\.worst_loss` 0\.0; label more"):
         list(trainer.train(labelled(make_task(False)), 2, None, str(tmp_path / "model")))
     assert not (tmp_path / "model").exists()
 

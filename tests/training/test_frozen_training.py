@@ -90,12 +90,14 @@ def test_with_all_layers_frozen_cross_entropy_trains_the_head_alone(two_layers, 
 @pytest.mark.parametrize("loss", SIDE_LOSSES)
 def test_losses_of_sides_refuse_an_encoder_that_is_frozen_as_a_whole(two_layers, parts, loss):
     config = replace(CONFIG, frozen_layers=2, loss=loss)
-    with pytest.raises(BadOption, match=f"frozen-layers 2 freezes all of random-bert, and --training.loss {loss} tr"):
+    with pytest.raises(
+        BadOption, match=f"frozen_layers=2` freezes all of random-bert, and `training.loss='{loss}'` tr"
+    ):
         next(train(Encoder.base(two_layers), parts[0], parts[1], config, [0, 0, 1]))
 
 
 def test_more_layers_than_there_are_are_refused_before_the_first_step(two_layers, parts):
-    with pytest.raises(BadOption, match="3 is more than the layers of random-bert; give at most 2"):
+    with pytest.raises(BadOption, match="3` is more than the layers of random-bert; give at most 2"):
         next(train(Encoder.base(two_layers), parts[0], parts[1], replace(CONFIG, frozen_layers=3), [0, 0, 1]))
 
 

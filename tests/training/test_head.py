@@ -62,11 +62,13 @@ def test_losses_of_logits_train_with_the_cosine_head(letters, parts, loss):
 
 @pytest.mark.parametrize("loss", ["in-batch-softmax", "momentum"])
 def test_losses_without_a_head_refuse_its_options(loss):
-    with pytest.raises(BadOption, match=f"--training.loss {loss} uses no head; leave out --training.head cosine"):
+    with pytest.raises(BadOption, match=f"`training.loss='{loss}'` uses no head; leave out `training.head='cosine'`"):
         TrainingConfig(loss=loss, head="cosine")
-    with pytest.raises(BadOption, match=f"--training.loss {loss} uses no head; leave out --training.head-start refit"):
+    with pytest.raises(
+        BadOption, match=f"`training.loss='{loss}'` uses no head; leave out `training.head_start='refit'`"
+    ):
         TrainingConfig(loss=loss, head_start="refit")
-    with pytest.raises(BadOption, match=f"--training.loss {loss} uses no head; leave out --training.initial-weight"):
+    with pytest.raises(BadOption, match=f"`training.loss='{loss}'` uses no head; leave out `training.initial_weight`"):
         TrainingConfig(loss=loss, initial_bias=-3.0)
     assert TrainingConfig(loss=loss).head == "batch-norm"
 
@@ -139,7 +141,7 @@ def test_a_training_starts_at_the_refit_on_evenly_spaced_pairs(letters, parts, m
 
 
 def test_a_start_by_refit_takes_no_numbers():
-    with pytest.raises(BadOption, match=r"--training\.head-start refit fits w and b; leave out"):
+    with pytest.raises(BadOption, match=r"`training\.head_start='refit'` fits w and b; leave out"):
         TrainingConfig(head_start="refit", initial_weight=5.0)
 
 

@@ -47,7 +47,7 @@ class Retriever:
         """Open a run folder; BadOption unless it is of this task and has a model; None without a folder."""
         if path is None:
             return None
-        config, folder = trained(path, task, "--rerank")
+        config, folder = trained(path, task, "rerank")
         return Retriever(config, folder, top)
 
 

@@ -1,4 +1,4 @@
-"""AugmentCommand of the command augment."""
+"""Options of the command augment."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -13,6 +13,7 @@ from al_ray.apps.papers.augmentation.stsb import read_stsb
 from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.papers.augmentation.word_replacement import Masked
 from al_ray.cli._augment.options import AugmentCommand
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session
 from al_ray.core.config.encoder import family_of, is_cnn
@@ -34,7 +35,7 @@ def run_command(options: AugmentCommand) -> None:
     check_models(config)
     gold = gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed)
     for line in plan(config, gold):
-        print(line, flush=True)
+        print(as_called(line), flush=True)
     if options.dry_run:
         return
     progress = Progress()

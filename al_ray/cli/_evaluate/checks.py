@@ -1,4 +1,4 @@
-"""EvaluateCommand of evaluate that do not go together."""
+"""Options of evaluate that do not go together."""
 
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.core.errors import BadOption

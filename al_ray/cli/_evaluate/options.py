@@ -1,4 +1,4 @@
-"""EvaluateCommand of the command evaluate."""
+"""Options of the command evaluate."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from al_ray.cli._shared.called import as_called
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.bootstrap import FEWEST_QUERIES
 from al_ray.metrics.evaluation import Comparison, Evaluation
@@ -20,7 +21,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     how = "every pair counted" if evaluation.exact else "estimated from a weighted sample"
     print(f"{evaluation.split}: {evaluation.positives:,} positives of {evaluation.total_pairs:,} pairs, {how}")
     for warning in evaluation.warnings:
-        print(f"warning: {warning}")
+        print(f"warning: {as_called(warning)}")
 
 
 def print_difference(comparison: Comparison, one: str, other: str) -> None:
@@ -37,7 +38,7 @@ def print_difference(comparison: Comparison, one: str, other: str) -> None:
         print("every pair counted: no difference comes from sampling pairs")
     for name, warnings in zip((one, other), comparison.warnings, strict=True):
         for warning in warnings:
-            print(f"warning: {name}: {warning}")
+            print(f"warning: {name}: {as_called(warning)}")
 
 
 def print_metrics(metrics: dict[str, Any]) -> None:

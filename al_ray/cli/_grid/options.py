@@ -1,4 +1,4 @@
-"""GridCommand of the command grid."""
+"""Options of the command grid."""
 
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar

@@ -13,6 +13,7 @@ from al_ray.apps.grid.spec import Axes, Cell
 from al_ray.apps.grid.summary import table, unfinished
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cli._grid.options import GridCommand
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
 from al_ray.core.text_table import format_columns
@@ -47,12 +48,12 @@ def run_and_print(grid: Grid) -> list[Run]:
 
     def on_round(cell: Cell, line: Mapping[str, Any]) -> None:
         progress.close()
-        print(format_round(cell, line), flush=True)
+        print(as_called(format_round(cell, line)), flush=True)
 
     runs, cells = run_and_summarize(grid, progress, on_round), grid.cells
     print(format_columns(table(cells, runs).lines))
     for line in (*unfinished(cells, runs), *sessions_of(GridFolder(grid.out)), f"results: {grid.out}"):
-        print(line)
+        print(as_called(line))
     return runs
 
 

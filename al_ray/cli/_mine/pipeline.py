@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from al_ray.apps.papers.mining.options import MiningConfig
 from al_ray.apps.papers.mining.pipeline import Truths, mine_all, open_job
-from al_ray.cli._mine.options import MineCommand
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.text_table import format_columns
 
 
-def run_command(options: MineCommand) -> None:
+def run_command(options: MiningConfig) -> None:
     """Mine with every miner, and print the table."""
     job = open_job(options)
     mine, pool = job.mine, job.mine.pool

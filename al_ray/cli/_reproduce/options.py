@@ -1,4 +1,4 @@
-"""ReproduceCommand of the command reproduce."""
+"""Options of the command reproduce."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar

@@ -20,6 +20,7 @@ import tyro
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
+from al_ray.cli._shared.called import COMMANDS, as_called, parsed, program_of
 from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.cli._shared.next_steps import next_steps
 from al_ray.cli._shared.parse_errors import one_line
@@ -35,8 +36,6 @@ from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import local_path
 
-COMMANDS = Path(__file__).parents[1]
-"""The folder of the commands: each is a module NAME.py with a function `main` and OPTIONS, the type that it parses."""
 PAPERS = ("augment", "mine", "paraphrase", "reproduce")
 """Commands of further papers, which have a page of their own, `al-ray papers`."""
 PATHS = {
@@ -122,19 +121,6 @@ def sentences() -> dict[str, str]:
     return {name: text.partition(": python -m")[0].partition("\n\n")[0] for name, text in docstrings.items()}
 
 
-def program_of(name: str) -> str:
-    """Return what the user typed before the options."""
-    if sys.argv[0].startswith(("al-ray ", "python -m ")):
-        return sys.argv[0]
-    return name if " " in name else f"python -m jobs.{name}"
-
-
-def as_called(text: str) -> str:
-    """Return a text with `python -m jobs.NAME` in the form in which the user called this command: `al-ray NAME`."""
-    called = program_of(Path(sys.argv[0]).stem)
-    return text.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1])
-
-
 def job(main: Callable[[], None]) -> None:
     """Run a command; an AlRayError ends it with one line `error: ...` on stderr and exit code 2.
 
@@ -168,7 +154,7 @@ def _run(main: Callable[[], None]) -> None:
         print(as_called(str(wait)))
         print(f"then resume with: {program_of(Path(sys.argv[0]).stem)} {shlex.join(sys.argv[1:])}")
     except DryRun as shown:
-        print(shown)
+        print(as_called(str(shown)))
     except AlRayError as error:
         fail(as_called(str(error)))
     except OSError as error:
@@ -201,6 +187,7 @@ def parse_options(
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     generated = to_tyro(kind, default)
+    parsed.append(generated)
     if wants_help(arguments):
         show_help(generated, name, description, arguments)
     value = from_tyro(_parsed(generated, name, description, arguments))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO, cast
 
+from al_ray.cli._shared.called import as_called
 from al_ray.storage.uri import SECRET
 
 # Codes that move the cursor, set colours or titles, or reorder what follows: C0 and C1 without tab and line feed, and
@@ -28,11 +29,11 @@ def without_passwords(text: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record of the log as printable lines without passwords."""
+    """Formats a record of the log as printable lines in the words of a command line, without passwords."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and the traceback of an exception if the record has one."""
-        return printable(without_passwords(super().format(record)))
+        return printable(without_passwords(as_called(super().format(record))))
 
 
 class PrintableStream:

@@ -114,8 +114,8 @@ def _typed(corpus: Corpus, known: Sequence[Field]) -> Corpus:
         lacking = ", ".join(_only(wanted, names)) if names else ""
         raise BadOption(
             f"the matcher compares the fields {', '.join(wanted) or 'of one text'}, and the texts have "
-            f"{', '.join(names) or 'one text'}{f' (without {lacking})' if lacking else ''}; name as many "
-            "text columns, in the same order (jobs.match --text-columns)"
+            f"{', '.join(names) or 'one text'}{f' (without {lacking})' if lacking else ''}; name as many text columns, "
+            "in the same order (`MatchOptions.text_columns`)"
         )
     if corpus.fields is None:
         return corpus

@@ -33,9 +33,10 @@ def refuse_scores(scoring: ScoringConfig, task: Task) -> None:
     """Raise BadOption for a neighbourhood of left texts in a task of one set of texts; auto is off there."""
     if scoring.weight and task.symmetric and not scoring.both_sides:
         raise BadOption(
-            f"a neighbourhood of {scoring.weight:g} (jobs.run --scoring.neighbourhood, jobs.evaluate --neighbourhood): "
-            f"task {task.name!r} has one set of texts, and scores that know the left text alone are for tasks of two; "
-            "leave it out, or give jobs.run --scoring.neighbourhood-sides both"
+            f"a neighbourhood of {scoring.weight:g} (`RunConfig.scoring.neighbourhood`, "
+            f"`al-ray evaluate ... --neighbourhood`): task {task.name!r} has one set of texts, and scores that know "
+            "the left text alone are for tasks of two; leave it out, or give "
+            "`RunConfig.scoring.neighbourhood_sides='both'`"
         )
 
 

@@ -7,6 +7,7 @@ from al_ray.cluster.pool.sharded_cells import learn_cells
 from al_ray.cluster.workers import get_results, put
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.search.kmeans import shared_cells, spaced_rows
 
@@ -26,7 +27,7 @@ def train_index(shards: Sequence[Any], index: str, model: Model, right: str, row
     cells, centroids = shared_cells(index), None
     if cells > len(rows):
         raise BadOption(
-            f"jobs.run --search.index {index!r} on {len(rows):,} vectors: it has more cells than that; try Flat"
+            f"{option('RunConfig.search.index', index)} on {len(rows):,} vectors: it has more cells than that; try Flat"
         )
     if cells:
         centroids = learn_cells(shards, model, right, spaced_rows(rows, size), cells)

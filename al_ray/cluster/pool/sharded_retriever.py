@@ -17,6 +17,7 @@ from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidate
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, is_in
 from al_ray.core.task import Split, Task
 from al_ray.metrics.error_examples import main_split
@@ -39,8 +40,9 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
     """Raise BadOption for an index that cannot leave out the pairs that cannot match."""
     if task.rule is not None and config.index != "Flat":
         raise BadOption(
-            f"jobs.run --search.index {config.index}: task {task.name!r} has pairs that cannot match "
-            f"({task.rule.describe()}), which an index of this kind cannot leave out; give jobs.run --search.index Flat"
+            f"{option('RunConfig.search.index', config.index)}: task {task.name!r} has pairs that cannot match "
+            f"({task.rule.describe()}), which an index of this kind cannot leave out; give "
+            "`RunConfig.search.index='Flat'`"
         )
 
 
@@ -56,8 +58,8 @@ def refuse_cells(config: RunConfig, task: Task) -> None:
         texts = len(task.splits[name].space.right) if name in task.splits else cells
         if cells > texts:
             raise BadOption(
-                f"jobs.run --search.index {config.search.index!r} has more cells than the {texts:,} right texts of "
-                f"{name}, whose neighbours --scoring.neighbourhood needs; try Flat"
+                f"{option('RunConfig.search.index', config.search.index)} has more cells than the {texts:,} right "
+                f"texts of {name}, whose neighbours `RunConfig.scoring.neighbourhood` needs; try Flat"
             )
 
 
@@ -72,8 +74,9 @@ def refuse_examples(config: RunConfig, task: Task) -> None:
     texts = len(task.split(split).space.right)
     if cells > texts:
         raise BadOption(
-            f"jobs.run --search.index {config.search.index!r} has more cells than the {texts:,} right texts of "
-            f"{split}, among which error examples are searched; give fewer cells or Flat, or --evaluation.examples 0"
+            f"{option('RunConfig.search.index', config.search.index)} has more cells than the {texts:,} right texts of "
+            f"{split}, among which error examples are searched; give fewer cells or Flat, or "
+            "`RunConfig.evaluation.examples=0`"
         )
 
 
@@ -86,9 +89,9 @@ def warn_of_index(config: SearchConfig, halves: bool, shards: int, scored: bool 
     graph = "HNSW" in config.index or "NSG" in config.index
     if shards > 1 and (config.kind == "knn" or scored) and (graph or not is_plain(config.index, halves)):
         logger.warning(
-            "jobs.run --search.index %s: which pairs are found depends on the number of shards; not with Flat and "
-            "IVFx,Flat, nor with SQfp16 and IVFx,SQfp16 of --vectors fp16",
-            config.index,
+            "%s: which pairs are found depends on the number of shards; not with Flat and IVFx,Flat, nor with SQfp16 "
+            "and IVFx,SQfp16 of `RunConfig.vectors='fp16'`",
+            option("RunConfig.search.index", config.index),
         )
 
 
@@ -255,8 +258,8 @@ class PoolSearch:
         share = recall(merge_neighbors(found, count, "ip")[0], merge_neighbors(truth, count, "ip")[0], 2 * MARGIN)
         if share < self.config.least_recall:
             logger.warning(
-                "the index %s finds %.3f of the nearest, less than %s (jobs.run --search.least-recall): raise "
-                "--search.nprobe",
+                "the index %s finds %.3f of the nearest, less than %s (`RunConfig.search.least_recall`): raise "
+                "`search.nprobe`",
                 self.config.index,
                 share,
                 self.config.least_recall,

@@ -14,11 +14,11 @@ class Between:
     low: float
     high: float
 
-    def check(self, value: float | str | None, option: str) -> None:
-        """Raise BadOption for a value beyond the bounds or not a number."""
+    def check(self, value: float | str | None, name: str) -> None:
+        """Raise BadOption for a value beyond the bounds or not a number. name: of the option, with dots."""
         if isinstance(value, int | float) and not self.low <= value <= self.high:
             limit = f"at most {self.high:,.15g}" if value > self.high else f"at least {self.low:,.15g}"
-            raise BadOption(f"{option} is {value}; give {limit}")
+            raise BadOption(f"`{name}` is {value}; give {limit}")
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,16 @@ def annotations(kind: Any) -> dict[str, tuple[Any, ...]]:
     return {f.name: getattr(hints[f.name], "__metadata__", ()) for f in fields(kind)}
 
 
-def check_bounds(config: Any, prefix: str = "--") -> None:
+def check_bounds(config: Any, prefix: str = "") -> None:
     """Raise BadOption for a field that is not within its bounds or is not a number.
 
-    Fields that are dataclasses are checked with their name as the prefix: --training.epochs.
+    Fields that are dataclasses are checked with their name as the prefix: training.epochs.
     """
     for name, extras in annotations(config.__class__).items():
-        option = prefix + name.replace("_", "-")
         value: Any = getattr(config, name)
         if is_dataclass(value):
-            check_bounds(cast(Any, value), f"{option}.")
+            check_bounds(cast(Any, value), f"{prefix}{name}.")
             continue
         for bound in extras:
             if isinstance(bound, Between):
-                bound.check(value, option)
+                bound.check(value, f"{prefix}{name}")

@@ -41,7 +41,7 @@ class ClusterConfig:
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or a share of a resource that Ray does not allow."""
         check_bounds(self)
-        for value, name in ((self.cpus_per_shard, "--cpus-per-shard"), (self.gpus_per_shard, "--gpus-per-shard")):
+        for value, name in ((self.cpus_per_shard, "`cpus_per_shard`"), (self.gpus_per_shard, "`gpus_per_shard`")):
             # Ray divides a single CPU or GPU, and beyond one grants only whole ones.
             if (value > 1 and value % 1) or 0 < value < 0.01:
                 raise BadOption(f"{name} is {value}; give a part of one from 0.01, or a whole number")

@@ -46,9 +46,9 @@ class LlmConfig:
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or an empty definition."""
-        check_bounds(self, "--llm.")
+        check_bounds(self, "llm.")
         if not self.definition.strip():
-            raise BadOption("--llm.definition is empty; say what a match is, or leave it out")
+            raise BadOption("`llm.definition` is empty; say what a match is, or leave it out")
 
     @property
     def priced(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class LossConfig:
             value = getattr(self, one.name)
             if value != one.default and one.name not in LOSSES[loss].options:
                 having = " and ".join(name for name, kind in LOSSES.items() if one.name in kind.options)
+                name = option(f"training.losses.{one.name}", value)
                 raise BadOption(
-                    f"--training.losses.{one.name.replace('_', '-')} {value} is of --training.loss {having}, and "
-                    f"that is {loss}; give the one, or leave out the other"
+                    f"{name} is of `training.loss` {having}, and that is {loss}; give the one, or leave out the other"
                 )

@@ -8,13 +8,17 @@ from typing import Any, ClassVar, Literal
 from al_ray.core.config.sections import ScoringConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 
-RecipeName = Literal["paper", "tuned", "records"]
-RecipeChoice = Literal["auto", "paper", "tuned", "records"]
+RecipeName = Literal["paper", "gentle", "tuned", "records"]
+RecipeChoice = Literal["auto", "paper", "gentle", "tuned", "records"]
 Recipe = Mapping[str, Any]
 """Sections and options of RunConfig by name."""
 
 OF_PAPER: Recipe = MappingProxyType({"training": TrainingConfig(), "scoring": ScoringConfig()})
 """Every number of Mussmann, Jia and Liang (2020) and of their program."""
+GENTLE: Recipe = MappingProxyType(
+    {"training": TrainingConfig(head_start="refit", l2_sp=3000), "scoring": ScoringConfig()}
+)
+"""The training of the paper, which starts from a fitted head and is pulled back to what the encoder knew."""
 TUNED: Recipe = MappingProxyType(
     {
         "training": TrainingConfig(
@@ -27,7 +31,9 @@ TUNED: Recipe = MappingProxyType(
 """Chosen on folds of the train questions of WikiQA (docs/recipes.md)."""
 RECORDS: Recipe = MappingProxyType({"training": TrainingConfig(), "scoring": ScoringConfig(), "matcher": "on"})
 """For records with fields, and labels of people: the encoder stays as it is, and a matcher learns (docs/matcher.md)."""
-RECIPES: Mapping[RecipeName, Recipe] = MappingProxyType({"paper": OF_PAPER, "tuned": TUNED, "records": RECORDS})
+RECIPES: Mapping[RecipeName, Recipe] = MappingProxyType(
+    {"paper": OF_PAPER, "gentle": GENTLE, "tuned": TUNED, "records": RECORDS}
+)
 
 
 def recipe(name: RecipeName) -> dict[str, Any]:
@@ -64,12 +70,10 @@ def recipe_for(kind: TaskKind) -> tuple[RecipeName, str]:
     """Return the recipe for a kind of task, and why (docs/recipes.md, By kind of task)."""
     if kind.fields > 1:
         return "records", f"the texts have {kind.fields} fields"
-    if kind.symmetric:
-        return "paper", "one set of texts of one column"
-    two = "two sets of texts without two fields in common"
+    texts = "one set of texts of one column" if kind.symmetric else "two sets of texts without two fields in common"
     if not kind.compared:
-        return "paper", f"{two}, and an encoder that was not trained to compare texts"
-    return "tuned", f"{two}, and an encoder that was trained to compare texts"
+        return "paper", f"{texts}, and an encoder that was not trained to compare texts"
+    return "gentle" if kind.symmetric else "tuned", f"{texts}, and an encoder that was trained to compare texts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +84,8 @@ class RecipeOptions:
 
     recipe: RecipeChoice = "auto"
     """Defaults of the options of training and scoring, each of which can be given beside it. paper: every number of
-    Mussmann, Jia and Liang (2020). tuned: more AP on WikiQA while labels are few (docs/recipes.md).
+    Mussmann, Jia and Liang (2020). gentle: keeps what the encoder knows of one set of texts. tuned: more AP on WikiQA
+    while labels are few (docs/recipes.md).
     records: --matcher on (docs/matcher.md). auto: one of these by the kind of task, and the command says which; paper
     where an option says how to learn: --training.…, --scoring.…, --matcher, or what a matcher cannot do.
     `--recipe tuned --help all` shows the values of tuned."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from al_ray.core.config.bounds import RARE, Between, Seed
 from al_ray.core.config.losses import LOSSES, LossConfig, LossName, losses_help
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 MOST_NEAR_PAIRS = 10_000_000
 # What auto stands for in a task of one set of texts (docs/matcher.md).
@@ -56,11 +57,11 @@ class ScoringConfig:
     def __post_init__(self) -> None:
         """Raise BadOption for a word that is no choice, and for sides without a number."""
         if isinstance(self.neighbourhood, str) and self.neighbourhood not in ("auto", "off"):
-            raise BadOption(f"--scoring.neighbourhood is {self.neighbourhood!r}; give a number, auto or off")
+            raise BadOption(f"`scoring.neighbourhood` is {self.neighbourhood!r}; give a number, auto or off")
         if self.both_sides and self.weight == 0:
             raise BadOption(
-                "--scoring.neighbourhood-sides both is about a neighbourhood, and there is none; give "
-                "--scoring.neighbourhood, such as 0.5, or leave it out"
+                "`scoring.neighbourhood_sides='both'` is about a neighbourhood, and there is none; give "
+                "`scoring.neighbourhood`, such as 0.5, or leave it out"
             )
 
     @property
@@ -183,27 +184,32 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         """Raise BadOption for options of the head that the loss does not use, and for a word that is no choice."""
         if self.loss not in LOSSES:
-            raise BadOption(f"--training.loss is {self.loss!r}; give one of {', '.join(LOSSES)}")
+            raise BadOption(f"`training.loss` is {self.loss!r}; give one of {', '.join(LOSSES)}")
         if isinstance(self.frozen_layers, str) and self.frozen_layers != "half":
-            raise BadOption(f"--training.frozen-layers is {self.frozen_layers!r}; give a number or half")
+            raise BadOption(f"`training.frozen_layers` is {self.frozen_layers!r}; give a number or half")
         if self.l2_sp * self.learning_rate > 1:
             raise BadOption(
-                f"--training.l2-sp {self.l2_sp:g} times --training.learning-rate {self.learning_rate:g} is above 1, so "
+                f"`training.l2_sp={self.l2_sp:g}` times `training.learning_rate={self.learning_rate:g}` is above 1, so "
                 f"a step would go back beyond the initial weights; give at most {1 / self.learning_rate:g}"
             )
         headless, start = not LOSSES[self.loss].trains_head, (self.initial_weight, self.initial_bias)
         if start != INITIAL and (headless or self.head_start == "refit"):
             cause = (
-                f"--training.loss {self.loss} uses no head" if headless else "--training.head-start refit fits w and b"
+                f"{option('training.loss', self.loss)} uses no head"
+                if headless
+                else "`training.head_start='refit'` fits w and b"
             )
-            raise BadOption(f"{cause}; leave out --training.initial-weight and --training.initial-bias")
+            raise BadOption(f"{cause}; leave out `training.initial_weight` and `training.initial_bias`")
         if not headless:
             return
         if self.head != "batch-norm":
-            raise BadOption(f"--training.loss {self.loss} uses no head; leave out --training.head {self.head}")
+            raise BadOption(
+                f"{option('training.loss', self.loss)} uses no head; leave out {option('training.head', self.head)}"
+            )
         if self.head_start != "fixed":
             raise BadOption(
-                f"--training.loss {self.loss} uses no head; leave out --training.head-start {self.head_start}"
+                f"{option('training.loss', self.loss)} uses no head; leave out "
+                f"{option('training.head_start', self.head_start)}"
             )
 
     def pairs(self, labels: int) -> int:

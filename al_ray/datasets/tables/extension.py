@@ -15,6 +15,7 @@ import pyarrow as pa
 from al_ray.core.config.serialization import fits
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import NO, YES
+from al_ray.core.naming import option
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.task import Split, Task
@@ -101,13 +102,13 @@ def _mapping(task: StoragePath) -> dict[str, Any]:
     mapping: dict[str, Any] = read_about(task).get("provenance", {})
     if mapping.get("command") != "prepare pairs" or mapping.get("source") is not None:
         raise BadOption(
-            f"--extend {task}: it was not made of tables of texts (jobs.prepare pairs --left), so new rows cannot be "
+            f"{option('extend', task)}: it was not made of tables of texts (`OwnTexts.left`), so new rows cannot be "
             "told from its own; prepare a new task"
         )
     if mapping.get("id_column") is None:
         raise BadOption(
-            f"--extend {task}: the ids of its texts are row numbers, so it is unknown which rows are new; prepare it "
-            "again with --id-column, then extend that task"
+            f"{option('extend', task)}: the ids of its texts are row numbers, so it is unknown which rows are new; "
+            "prepare it again with `id_column`, then extend that task"
         )
     _refuse_other_types(mapping, task)
     return mapping
@@ -156,20 +157,19 @@ def read_extension(options: OwnTexts) -> tuple[Task, Report]:
 
 def _refuse_unlike(options: OwnTexts, mapping: Mapping[str, Any], before: Task) -> None:
     """Raise BadOption for options that do not fit the earlier task."""
+    name = option("extend", options.extend)
     if before.symmetric and options.right is not None:
-        raise BadOption(f"--extend {options.extend}: it pairs its texts with each other; give the new ones as --left")
+        raise BadOption(f"{name}: it pairs its texts with each other; give the new ones as `left`")
     there = {} if before.rule is None else {name: codes.columns for name, codes in before.rule.conditions.items()}
     if options.columns_of_rule() != there:
-        words = "neither --same nor --different" if before.rule is None else before.rule.describe()
-        raise BadOption(f"--extend {options.extend}: the task has {words}, and cannot get another rule; leave it out")
+        words = "neither `same` nor `different`" if before.rule is None else before.rule.describe()
+        raise BadOption(f"{name}: the task has {words}, and cannot get another rule; leave it out")
     earlier = {name: mapping.get(name) for name in ("text_columns", "right_text_columns")}
     for side in ("left", "right"):
         there, columns = _text_columns(replace(options, **earlier), side), _text_columns(options, side)
         if len(there) != len(columns):
-            raise BadOption(
-                f"--extend {options.extend}: a text of the task is made of {', '.join(there)}, not of "
-                f"{', '.join(columns)}; give as many text columns, with the same content"
-            )
+            made = f"a text of the task is made of {', '.join(there)}, not of {', '.join(columns)}"
+            raise BadOption(f"{name}: {made}; give as many text columns, with the same content")
 
 
 def _grow(options: OwnTexts, before: Task, side: Side, rule: PairRule | None, faults: BadRowLog) -> GrownSide:
@@ -209,8 +209,8 @@ def _grow(options: OwnTexts, before: Task, side: Side, rule: PairRule | None, fa
 
 def _text_columns(options: OwnTexts, side: Side) -> tuple[str, ...]:
     if side == "right" and options.right_text_columns is not None:
-        return column_names("--right-text-columns", options.right_text_columns)
-    return column_names("--text-columns", options.text_columns)
+        return column_names("`right_text_columns`", options.right_text_columns)
+    return column_names("`text_columns`", options.text_columns)
 
 
 def _stored(options: OwnTexts, before: Task, side: Side, rule: PairRule | None) -> TableRows:
@@ -273,7 +273,7 @@ def _given_labels(
     assert options.labels is not None
     names = [f"{options.extend} or {side.sheet.path}" for side in sides]
     texts = [replace(side.texts, name=name) for side, name in zip(sides, names, strict=True)]
-    reading = replace(options.reading, naming="; name its columns with --label-columns")
+    reading = replace(options.reading, naming="; name its columns with `label_columns`")
     columns = options.columns_of_labels()
     table = read_label_table(options.labels, columns, reading, (texts[0], texts[1]), space, faults)
     keys = space.keys(table.pairs)

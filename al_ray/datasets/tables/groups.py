@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.pair_rule import Codes, GroupCodes, PairRule
 from al_ray.core.pairs import PairSpace
 from al_ray.datasets.strings import Strings, as_array
@@ -32,7 +33,10 @@ def require_groups(sheet: TableRows, conditions: Conditions, faults: BadRowLog) 
     """Return the rows that have a value in each column of `same`: without one it is unknown what they can match."""
     for name in conditions.get("same", ()):
         empty = ~sheet.cells[group_cell(name)].is_valid().to_numpy(zero_copy_only=False)
-        reason = f"its {name!r} is empty, so it is unknown with which texts it can match (--same {name}): give a value"
+        reason = (
+            f"its {name!r} is empty, so it is unknown with which texts it can match ({option('same', name)}): give a "
+            "value"
+        )
         sheet = sheet.reject(empty, lambda _, reason=reason: reason, faults)
     return sheet
 

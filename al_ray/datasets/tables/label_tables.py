@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Labelled
+from al_ray.core.naming import option
 from al_ray.core.pairs import Mask, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Corpus, Task
@@ -226,11 +227,11 @@ def write_labels(path: StoragePath, table: pa.Table, escape_formulas: bool = Fal
     """
     write = WRITERS.get(Path(path.name).suffix.lower())
     if write is None:
-        raise BadOption(f"--out {path} ends with none of {' '.join(WRITERS)}; give a name that does")
+        raise BadOption(f"{option('out', path)} ends with none of {' '.join(WRITERS)}; give a name that does")
 
     cells, is_csv = FormulaCells(escape_formulas), path.name.lower().endswith(".csv")
     if escape_formulas and not is_csv:
-        raise BadOption(f"--escape-formulas goes with a CSV file, and --out is {path}; leave it out")
+        raise BadOption(f"`escape_formulas` goes with a CSV file, and `out` is {path}; leave it out")
     written = cells.checked(table) if is_csv else table
 
     def write_aside(aside: Path) -> None:

@@ -13,7 +13,7 @@ from al_ray.datasets.tables.reader import FORMATS, TableFormat
 from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
-HALVES = "--source needs --text-columns of one text, then as many of the other, such as text1,text2"
+HALVES = "`source` needs `text_columns` of one text, then as many of the other, such as text1,text2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +73,22 @@ class OwnTexts(TableOptions):
         pairs, label_files = self.source is not None, self.labels is not None
         for wrong, cure in (
             *(self._wrong_alone() if self.extend is None else self._wrong_extension()),
-            (pairs and self.left is not None, "--left and --source exclude one another; give one of them"),
-            (pairs and label_files, "--labels goes with --left; with --source name the --label-column"),
-            (pairs and self.id_column is not None, "--id-column goes with --left; leave it out with --source"),
-            (not pairs and self.label_column is not None, "--label-column goes with --source; give --label-columns"),
-            (not pairs and self.two_sided, "--two-sided goes with --source; with --left give --right FILE"),
+            (pairs and self.left is not None, "`left` and `source` exclude one another; give one of them"),
+            (pairs and label_files, "`labels` goes with `left`; with `source` name the `label_column`"),
+            (pairs and self.id_column is not None, "`id_column` goes with `left`; leave it out with `source`"),
+            (not pairs and self.label_column is not None, "`label_column` goes with `source`; give `label_columns`"),
+            (not pairs and self.two_sided, "`two_sided` goes with `source`; with `left` give `right=FILE`"),
             (
                 pairs and (self.same or self.different) is not None,
-                "--same and --different go with --left; leave them out with --source",
+                "`same` and `different` go with `left`; leave them out with `source`",
             ),
             (
                 self.right is not None and (self.id_column is None) and self.right_id_column is not None,
-                "--right-id-column is without --id-column; give both, or neither",
+                "`right_id_column` is without `id_column`; give both, or neither",
             ),
-            (self.split is not None and self.split_column is not None, "give --split or --split-column, not both"),
-            (self.max_length < 3, f"--max-length is {self.max_length}; give at least 3"),
-            (pairs and len(column_names("--text-columns", self.text_columns)) % 2, HALVES),
+            (self.split is not None and self.split_column is not None, "give `split` or `split_column`, not both"),
+            (self.max_length < 3, f"`max_length` is {self.max_length}; give at least 3"),
+            (pairs and len(column_names("`text_columns`", self.text_columns)) % 2, HALVES),
         ):
             if wrong:
                 raise BadOption(cure)
@@ -98,39 +98,39 @@ class OwnTexts(TableOptions):
     def _wrong_alone(self) -> Iterator[tuple[bool, str]]:
         """Yield conditions of a new task, each whether it is violated, and the cure."""
         pairs = self.source is not None
-        yield self.right is not None and self.left is None, "--right is without --left; give both, or --left alone"
-        yield not pairs and self.left is None, "give --left FILE (texts) or --source FILE (pairs of texts)"
-        yield self.label_columns is not None and self.labels is None, "--label-columns is without --labels FILE"
+        yield self.right is not None and self.left is None, "`right` is without `left`; give both, or `left` alone"
+        yield not pairs and self.left is None, "give `left=FILE` (texts) or `source=FILE` (pairs of texts)"
+        yield self.label_columns is not None and self.labels is None, "`label_columns` is without `labels=FILE`"
         of_right = self.right is None and (self.right_id_column or self.right_text_columns) is not None
-        yield of_right, "--right-id-column and --right-text-columns are without --right FILE"
+        yield of_right, "`right_id_column` and `right_text_columns` are without `right=FILE`"
 
     def _wrong_extension(self) -> Iterator[tuple[bool, str]]:
         """Yield conditions of a task that extends another, each whether it is violated, and the cure."""
-        yield self.source is not None, "--extend and --source exclude one another; give the new texts as --left FILE"
+        yield self.source is not None, "`extend` and `source` exclude one another; give the new texts as `left=FILE`"
         yield (
             self.left is None and self.right is None,
-            "--extend is without new texts; give --left FILE or --right FILE",
+            "`extend` is without new texts; give `left=FILE` or `right=FILE`",
         )
-        yield self.id_column is None, "--extend finds texts by their ids; give their --id-column"
+        yield self.id_column is None, "`extend` finds texts by their ids; give their `id_column`"
         split = (self.split or self.split_column) is not None
-        yield split, "--extend puts all new texts in train; leave out --split and --split-column"
+        yield split, "`extend` puts all new texts in train; leave out `split` and `split_column`"
 
     def _check_columns(self) -> None:
-        texts = column_names("--text-columns", self.text_columns)
-        for option, column in (("--label-column", self.label_column), ("--split-column", self.split_column)):
+        texts = column_names("`text_columns`", self.text_columns)
+        for option, column in (("`label_column`", self.label_column), ("`split_column`", self.split_column)):
             if column is not None and column in texts:
                 raise BadOption(
-                    f"{option} {column} is one of --text-columns, so the text would reveal it; name another"
+                    f"{option} {column} is one of `text_columns`, so the text would reveal it; name another"
                 )
         if self.right_text_columns is not None:
-            column_names("--right-text-columns", self.right_text_columns)
+            column_names("`right_text_columns`", self.right_text_columns)
         if self.labels is not None:
             self.columns_of_labels()
         self.columns_of_rule()
         self.given_types()
 
     def _check_files(self) -> None:
-        sides = {"--left": (self.left, self.id_column), "--right": (self.right, self.right_id_column or self.id_column)}
+        sides = {"`left`": (self.left, self.id_column), "`right`": (self.right, self.right_id_column or self.id_column)}
         for side, (tables, ids) in sides.items():
             _check_several(side, paths_of(tables), ids)
         others = [path for path in (self.labels, self.source) if path is not None]
@@ -138,32 +138,32 @@ class OwnTexts(TableOptions):
         delimiters = {FORMATS[self.reading.format_of(path)].delimiter for path in files}
         if not any(delimiters) and (self.delimiter or self.quoting == "none" or not self.header):
             raise BadOption(
-                "--delimiter, --quoting and --no-header are for CSV and TSV files, and no such file is given"
+                "`delimiter`, `quoting` and `header=False` are for CSV and TSV files, and no such file is given"
             )
         if self.right is not None and self.left == self.right and self.right_text_columns is None:
-            raise BadOption("--right is the same file as --left; leave it out to pair a collection with itself")
+            raise BadOption("`right` is the same file as `left`; leave it out to pair a collection with itself")
 
     def columns_of_rule(self) -> dict[str, tuple[str, ...]]:
         """Return the columns of each condition that is given, "same" or "different"."""
-        same = {} if self.same is None else {"same": column_names("--same", self.same)}
+        same = {} if self.same is None else {"same": column_names("`same`", self.same)}
         return same if self.different is None else {**same, "different": (self.different,)}
 
     def given_types(self) -> dict[str, FieldType]:
         """Return the types of --fields by column; BadOption for a column or a type that does not exist."""
         if self.fields is None:
             return {}
-        columns = column_names("--text-columns", self.text_columns)
+        columns = column_names("`text_columns`", self.text_columns)
         if self.source is not None:
             columns = columns[: len(columns) // 2]
         elif self.right_text_columns is not None:
-            others = column_names("--right-text-columns", self.right_text_columns)
+            others = column_names("`right_text_columns`", self.right_text_columns)
             # If they are as many, a right column is called as the left one in its place.
             columns = columns if len(others) == len(columns) else tuple(dict.fromkeys((*columns, *others)))
-        return parse_types(column_names("--fields", self.fields), columns)
+        return parse_types(column_names("`fields`", self.fields), columns)
 
     def columns_of_labels(self) -> tuple[str, ...]:
         """Return two columns of ids, and that of the label if there is one."""
-        return label_column_names("--label-columns", self.label_columns or LABEL_COLUMNS)
+        return label_column_names("`label_columns`", self.label_columns or LABEL_COLUMNS)
 
 
 def _check_several(side: str, files: Sequence[StoragePath], id_column: str | None) -> None:
@@ -174,7 +174,7 @@ def _check_several(side: str, files: Sequence[StoragePath], id_column: str | Non
     if len(files) > 1 and id_column is None:
         raise BadOption(
             f"{side} gives {len(files):,} files, and a row number does not tell of which file it is; give the column "
-            "of the ids: --id-column"
+            "of the ids: `id_column`"
         )
 
 
@@ -188,7 +188,7 @@ def label_column_names(option: str, columns: str) -> tuple[str, ...]:
 
 def labels_reading(table: TableOptions) -> TableFormat:
     """Return the format of a table of labels, of which messages say how to name other columns."""
-    return replace(table.reading, naming="; name its columns with --columns")
+    return replace(table.reading, naming="; name its columns with `columns`")
 
 
 def column_names(option: str, columns: str) -> tuple[str, ...]:

@@ -108,8 +108,8 @@ def settle_labels(known: PairLabels, space: PairSpace, closure: bool) -> tuple[P
         kept[0],
         kept[1],
         {
-            "MATCHES that --same or --different exclude (no search can find them)": apart[0],
-            "stated negatives that --same or --different exclude": apart[1],
+            "MATCHES that `same` or `different` exclude (no search can find them)": apart[0],
+            "stated negatives that `same` or `different` exclude": apart[1],
             "stated negatives inside a component of positives (the closure wins)": denied,
         },
     )
@@ -121,6 +121,6 @@ def _refuse_avalanche(matched: Numbers) -> None:
     pairs = int((sizes * (sizes - 1) // 2).sum())
     if pairs > CLOSURE_PAIRS:
         raise BadFile(
-            f"the positives chain {sizes.max():,} texts into one component, {pairs:,} matches by closure; "
-            "look for wrong matches among the labels, or give --no-closure"
+            f"the positives chain {sizes.max():,} texts into one component, {pairs:,} matches by closure; look for "
+            "wrong matches among the labels, or give `closure=False`"
         )

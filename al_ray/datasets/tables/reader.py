@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.datasets.canonical_cells import json_cell
 from al_ray.datasets.tables.arrow_reader import read_arrow_table, read_parquet_table
 from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, concatenate, trim_cells
@@ -56,13 +57,13 @@ else:
     Format = Literal["auto", *FORMATS]
 # First bytes of files of other kinds, their names, and the cure.
 STRANGERS = {
-    b"PAR1": ("Parquet", "give --format parquet"),
+    b"PAR1": ("Parquet", "give `format='parquet'`"),
     b"PK\x03\x04": ("a spreadsheet or a zip", "save it as CSV (UTF-8)"),
-    b"ARROW1": ("Arrow", "give --format arrow"),
+    b"ARROW1": ("Arrow", "give `format='arrow'`"),
     b"\x1f\x8b": ("gzip", "unpack it, or add .gz to its name"),
     b"\x28\xb5\x2f\xfd": ("zstd", "unpack it, or add .zst to its name"),
-    b"\xff\xfe": ("UTF-16", "give --encoding utf-16"),
-    b"\xfe\xff": ("UTF-16", "give --encoding utf-16"),
+    b"\xff\xfe": ("UTF-16", "give `encoding='utf-16'`"),
+    b"\xfe\xff": ("UTF-16", "give `encoding='utf-16'`"),
 }
 BINARY = {"parquet": read_parquet_table, "arrow": read_arrow_table}
 """The readers of formats that are no text."""
@@ -86,9 +87,11 @@ class TableFormat:
         try:
             "".encode(self.encoding)
         except (LookupError, UnicodeError) as error:
-            raise BadOption(f"--encoding {self.encoding}: {error}; give one such as utf-8, cp1252, utf-16") from error
+            raise BadOption(
+                f"{option('encoding', self.encoding)}: {error}; give one such as utf-8, cp1252, utf-16"
+            ) from error
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise BadOption(f"--delimiter is {self.delimiter!r}; give one character other than a quote, or tab")
+            raise BadOption(f"`delimiter` is {self.delimiter!r}; give one character other than a quote, or tab")
 
     @property
     def codec(self) -> str:
@@ -106,7 +109,7 @@ class TableFormat:
         form = by_extension.get(inner_suffix(path)) if self.format == "auto" else self.format
         if form is None:
             *names, last = FORMATS
-            cure = self.advice(f"give --format {', '.join(names)} or {last}") or "rename the file"
+            cure = self.advice(f"give `format`: {', '.join(names)} or {last}") or "rename the file"
             raise BadOption(f"{path}: its extension is none of {' '.join(by_extension)}; {cure}")
         if form in BINARY and codec_of(path):
             raise BadOption(
@@ -189,7 +192,7 @@ def _opened(path: StoragePath, local: Path, form: Format, reading: TableFormat) 
         ):
             yield file
     except UnicodeError as error:
-        hint = reading.advice("give its --encoding, or ")
+        hint = reading.advice("give its `encoding`, or ")
         raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}fix it") from error
     except DAMAGED as error:
         raise BadFile(f"{path} is damaged or cut ({error}); get it again") from error
@@ -210,7 +213,7 @@ def _decoded(path: StoragePath, row: Row, reading: TableFormat, faults: BadRowLo
     try:
         "".join(cell or "" for cell in row[2]).encode()
     except UnicodeEncodeError:
-        hint = reading.advice(" (has the file another --encoding, as cp1252?)")
+        hint = reading.advice(" (has the file another `encoding`, as cp1252?)")
         faults.add(f"{path}:{row[1]}", f"it is not {reading.encoding}{hint}")
         return False
     return True
@@ -245,7 +248,7 @@ def _quoted(file: TextIO, path: StoragePath, delimiter: str, reading: TableForma
     """Yield (line, cells, fault) of each record with standard quoting."""
     csv.field_size_limit(sys.maxsize)
     records = csv.reader(file, delimiter=delimiter, strict=True)
-    hint = reading.advice("; if quotes are ordinary characters give --quoting none")
+    hint = reading.advice("; if quotes are ordinary characters give `quoting='none'`")
     while True:
         line = records.line_num + 1
         try:
@@ -275,14 +278,14 @@ def _positions(path: StoragePath, line: int, first: list[str], columns: list[str
         for name in columns:
             if not name.isdecimal() or int(name) >= len(first):
                 last = len(first) - 1
-                raise BadOption(f"--no-header: {name!r} is not a column of {path}; give numbers from 0 to {last}")
+                raise BadOption(f"`header=False`: {name!r} is not a column of {path}; give numbers from 0 to {last}")
         return [int(name) for name in columns]
     header = [name.strip().removeprefix("\ufeff").strip() for name in first]
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):
-        hint = reading.advice("give its --encoding, such as cp1252, or ")
+        hint = reading.advice("give its `encoding`, such as cp1252, or ")
         raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}fix it")
-    no_header = "; if the file has no header, give --no-header and columns by number"
-    hint = "; it has only one column: does the file have another --delimiter?" if len(header) == 1 else no_header
+    no_header = "; if the file has no header, give `header=False` and columns by number"
+    hint = "; it has only one column: does the file have another `delimiter`?" if len(header) == 1 else no_header
     check_columns(f"{path}:{line}", columns, header, reading.naming + reading.advice(hint))
     return [header.index(name) for name in columns]
 

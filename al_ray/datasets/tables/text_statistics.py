@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from al_ray.core.naming import option
 from al_ray.datasets.tables.columns import Cells, compute
 
 # How BERT's pre-tokenizer splits: each punctuation mark and each Han character is a word, other characters form words.
@@ -21,7 +22,7 @@ def describe_lengths(texts: Cells, max_length: int) -> Iterator[str]:
     cut = count_truncated(texts, max_length)
     if cut:
         yield (
-            f"texts cut at --max-length {max_length}: at least {cut:,} (counts words and punctuation; "
+            f"texts cut at {option('max_length', max_length)}: at least {cut:,} (counts words and punctuation; "
             "encoders rarely have fewer tokens, often more)"
         )
 

@@ -87,7 +87,7 @@ def read_corpus(options: OwnTexts, more: Sequence[str] = ()) -> tuple[Corpus, Re
     options.check()
     assert options.left is not None
     faults = BadRowLog(options.bad_rows, OR_SKIP)
-    columns = column_names("--text-columns", options.text_columns)
+    columns = column_names("`text_columns`", options.text_columns)
     sheet = read_collection(options, options.left, options.id_column, columns, faults, more)
     texts = side_texts(sheet, columns, more)
     return texts.corpus(), Report(tuple(faults.skipped), {}, tuple(describe_texts(texts, options.max_length)))
@@ -96,7 +96,7 @@ def read_corpus(options: OwnTexts, more: Sequence[str] = ()) -> tuple[Corpus, Re
 def _collections(options: OwnTexts, faults: BadRowLog, more: Sequence[str]) -> ParsedTables:
     """Read one or two tables of texts, and the table of labels."""
     assert options.left is not None
-    columns, conditions = column_names("--text-columns", options.text_columns), options.columns_of_rule()
+    columns, conditions = column_names("`text_columns`", options.text_columns), options.columns_of_rule()
     sheet, split_of = read_collection(options, options.left, options.id_column, columns, faults, more), None
     if options.split_column is not None:
         sheet, split_of = read_splits(sheet, options.split_column, faults)
@@ -105,7 +105,7 @@ def _collections(options: OwnTexts, faults: BadRowLog, more: Sequence[str]) -> P
     read = list(describe_texts(left, options.max_length))
     if options.right is not None:
         if options.right_text_columns is not None:
-            columns = column_names("--right-text-columns", options.right_text_columns)
+            columns = column_names("`right_text_columns`", options.right_text_columns)
         ids = options.right_id_column or options.id_column
         others = read_collection(options, options.right, ids, columns, faults, more)
         right, rule = side_texts(others, columns, more), pair_rule(conditions, sheet, others)
@@ -113,10 +113,10 @@ def _collections(options: OwnTexts, faults: BadRowLog, more: Sequence[str]) -> P
     known = UNLABELLED
     if options.labels is not None:
         space = whole_space(len(left), len(right), left is right)
-        hint = " (without --id-column its ids are row numbers from 0)" if options.id_column is None else ""
+        hint = " (without `id_column` its ids are row numbers from 0)" if options.id_column is None else ""
         columns, reading = (
             options.columns_of_labels(),
-            replace(options.reading, naming="; name its columns with --label-columns"),
+            replace(options.reading, naming="; name its columns with `label_columns`"),
         )
         table = read_label_table(options.labels, columns, reading, (left, right), space, faults, hint)
         known = decided_pairs(table, space)
@@ -179,7 +179,7 @@ def _labelled_pairs(options: OwnTexts, faults: BadRowLog) -> ParsedTables:
     """Read one table with two texts in each row."""
     path = options.source
     assert path is not None
-    columns = column_names("--text-columns", options.text_columns)
+    columns = column_names("`text_columns`", options.text_columns)
     halves = {"one": columns[: len(columns) // 2], "other": columns[len(columns) // 2 :]}
     others = {"label": options.label_column, "split": options.split_column}
     others = {cell: column for cell, column in others.items() if column is not None}
@@ -253,7 +253,7 @@ def _in_one_split(sheet: TableRows, split_of: Numbers, two_sided: bool, faults: 
     def reason(row: int) -> str:
         split, other = SPLITS[split_of[row]], SPLITS[split_of[against[row]]]
         return (
-            f"it is in {split}, but {sheet.place(against[row])} puts a text of it in {other} (or leave it to --split)"
+            f"it is in {split}, but {sheet.place(against[row])} puts a text of it in {other} (or leave it to `split`)"
         )
 
     return sheet.reject(bad, reason, faults), split_of[~bad]

@@ -69,7 +69,7 @@ class FalsePositiveSample:
 def threshold_at(positive_scores: Scores, recall: float) -> float:
     """Return the highest threshold that at least the share `recall` of the positives reaches."""
     if not 0 < recall <= 1:
-        raise BadOption(f"--at-recall is {recall}; give a recall above 0 and at most 1")
+        raise BadOption(f"`at_recall` is {recall}; give a recall above 0 and at most 1")
     thresholds = thresholds_of(positive_scores)
     # Divided as in average_precision: a product differs in the last bit, and so by a positive.
     reached = counts_above(thresholds, positive_scores) / len(positive_scores) >= recall

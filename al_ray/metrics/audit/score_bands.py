@@ -167,7 +167,7 @@ class BandAudit:
         if np.isnan(threshold) or not self.reaches(threshold):
             raise BadOption(
                 f"the threshold {threshold:.6g} is not above {self.floor:.6g}, the cosine of pair {self.reach:,}: "
-                "pairs below are not ranked; give a higher one, or draw another audit with a larger --top and --out"
+                "pairs below are not ranked; give a higher one, or draw another audit with a larger `top` and `out`"
             )
 
     def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:

@@ -5,7 +5,6 @@ check/drawn.json               their round and rows
 check/check.json               how far the model agrees with people, and the pairs on which they differ
 """
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from al_ray.core.errors import BadFile, BadOption, BuyingStopped, LabelsAwaited
 from al_ray.core.labels import NO, OPEN, WORDS, YES, Batch
+from al_ray.core.naming import command
 from al_ray.core.pairs import Rows
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
@@ -49,7 +49,7 @@ class Check:
     def __init__(self, run: StoragePath, task: Task, seed: int, pairs: int) -> None:
         """pairs: how many are drawn. BadOption if the run is on an object store, where people cannot open files."""
         if not isinstance(run, Path):
-            raise BadOption(f"--llm.check-with needs a run folder on a local disk; {run} is a URI")
+            raise BadOption(f"`llm.check_with` needs a run folder on a local disk; {run} is a URI")
         self.folder, self.task, self.seed, self.pairs = run / FOLDER, task, seed, pairs
 
     def result(self, subject: str) -> dict[str, Any] | None:
@@ -70,8 +70,8 @@ class Check:
         content = read_json(path, ["round", "rows"])
         if content["round"] != number:
             raise BuyingStopped(
-                f"stopped by --llm.check-with: {self.folder} is the check of round {content['round']}, by another "
-                "--llm.model or --llm.definition; move it away to check this one on pairs of this round"
+                f"stopped by `llm.check_with`: {self.folder} is the check of round {content['round']}, by another "
+                "`llm.model` or `llm.definition`; move it away to check this one on pairs of this round"
             )
         rows = np.array(content["rows"], dtype=np.int64)
         if not len(rows) or rows.min() < 0 or rows.max() >= len(batch.pairs):
@@ -84,7 +84,7 @@ class Check:
             raise LabelsAwaited(
                 f"before round {number} is bought from the model: {waiting:,} of {len(rows):,} pairs wait for an "
                 f"answer of people\n"
-                f"  on a page: python -m jobs.annotate --run {shlex.quote(str(self.folder.parent))}\n"
+                f"  on a page: {command('annotate', run=self.folder.parent)}\n"
                 f"  or fill the column label of {self.folder / BATCH}.csv with yes, no or unsure, and save it\n"
                 f"  or import {self.folder / BATCH}.json into Label Studio, and save its export beside it\n"
                 f"  the check holds until {self.folder} is moved away"
@@ -120,17 +120,17 @@ class Check:
         """Raise BuyingStopped if kappa, or the lower end of its interval, is below `least` or unknown."""
         kappa, path = content["kappa"], self.folder / CHECK
         cure = (
-            "improve --llm.definition, give another --llm.model or a lower --llm.least-kappa, or move "
-            f"{self.folder} away to check more pairs"
+            f"improve `llm.definition`, give another `llm.model` or a lower `llm.least_kappa`, or move {self.folder} "
+            "away to check more pairs"
         )
         if kappa is None:
             raise BuyingStopped(
-                f"stopped by --llm.check-with: people and the model gave one and the same label to all "
+                "stopped by `llm.check_with`: people and the model gave one and the same label to all "
                 f"{content['pairs']:,} pairs, so that agreement cannot be told from chance ({path}); {cure}"
             )
         if kappa["low"] < least:
             raise BuyingStopped(
-                f"stopped by --llm.least-kappa {least:g}: on {content['pairs']:,} pairs kappa of the model and people "
+                f"stopped by `llm.least_kappa={least:g}`: on {content['pairs']:,} pairs kappa of the model and people "
                 f"is {kappa['value']:.2f} (95%: {kappa['low']:.2f} to {kappa['high']:.2f}); {path} has the "
                 f"{len(content['disputed']):,} pairs on which they differ; {cure}"
             )

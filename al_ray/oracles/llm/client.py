@@ -51,14 +51,16 @@ class Client:
         seconds: time limit of a request.
         """
         base_url = config.base_url or os.environ.get(URL) or None
-        refuse_url(base_url, "--llm.base-url" if config.base_url else f"the environment variable {URL}")
-        refuse_missing("--oracle llm", "openai", INSTALL)
+        refuse_url(base_url, "`llm.base_url`" if config.base_url else f"the environment variable {URL}")
+        refuse_missing("`oracle='llm'`", "openai", INSTALL)
         self._key = os.environ.get(KEY, "").strip()
         # No header can hold it: each request would fail, and look as if it had been sent.
         if not (self._key.isascii() and self._key.isprintable()):
             raise BadOption(f"the key in the environment variable {KEY} has characters that no key has; copy it again")
         if not self._key and base_url is None:
-            raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url (or {URL})")
+            raise BadOption(
+                f"`oracle='llm'` needs a key in the environment variable {KEY}, or `llm.base_url` (or {URL})"
+            )
         self._openai = import_module("openai")
         # They log each request, and at lower levels headers. After the import, which sets levels by OPENAI_LOG.
         for name in ("openai", "httpx2", "httpcore2"):

@@ -10,6 +10,7 @@ from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadFile, BadOption, BuyingStopped, DryRun, LabelsAwaited
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, make_answers
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
 from al_ray.oracles.function import SLACK, CallableOracle
@@ -32,15 +33,16 @@ def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
     config = options.llm
     if not config.model.strip():
         raise BadOption(
-            "--oracle llm needs the name of a model; give --llm.model to jobs.run (jobs.grid has no such option)"
+            "`oracle='llm'` needs the name of a model; give `llm.model` to `al_ray.run` (`al_ray.run_grid` has no such "
+            "option)"
         )
     if isinstance(options.max_cost, int | float) and not config.priced:
         raise BadOption(
-            "--max-cost needs --llm.input-price and --llm.output-price, or nothing tells what a label costs"
+            "`max_cost` needs `llm.input_price` and `llm.output_price`, or nothing tells what a label costs"
         )
     if config.both_orders and not journal.task.symmetric:
         raise BadOption(
-            "--llm.both-orders needs a symmetric task; leave it out: left and right texts differ in kind here"
+            "`llm.both_orders` needs a symmetric task; leave it out: left and right texts differ in kind here"
         )
     config = replace(config, definition=_definition(config.definition))
     return LlmService(config, Client(config, options.call_timeout), AnswerStore(journal.path), journal.task.symmetric)
@@ -68,9 +70,11 @@ def _definition(text: str) -> str:
     try:
         content = Path(text[1:]).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise BadFile(f"--llm.definition {text} cannot be read ({error}); give a file of UTF-8 text") from error
+        raise BadFile(
+            f"{option('llm.definition', text)} cannot be read ({error}); give a file of UTF-8 text"
+        ) from error
     if not content:
-        raise BadFile(f"--llm.definition {text} is empty; say in it what a match is")
+        raise BadFile(f"{option('llm.definition', text)} is empty; say in it what a match is")
     return content
 
 
@@ -153,8 +157,8 @@ class LlmOracle:
                 f"round {number}, dev: its pairs are bought after the check of the model on pairs of round {last}"
             )
         return BuyingStopped(
-            f"stopped by --llm.check-with: the dev pairs of round {number} are not bought from a model that was not "
-            "checked, and no round is open whose pairs could check it; give more --rounds, or --dev-labels 0"
+            f"stopped by `llm.check_with`: the dev pairs of round {number} are not bought from a model that was not "
+            "checked, and no round is open whose pairs could check it; give more `rounds`, or `dev_labels=0`"
         )
 
     def _on_disk(self, rows: Rows, texts: Sequence[Texts]) -> Answers:
@@ -169,7 +173,7 @@ class LlmOracle:
         requests = [request for part in parts[:SHOWN] for request in self.service.requests(part)]
         lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
         most = sum(map(self.service.expected_cost, parts))
-        price = "an unknown price (give --llm.input-price and so on)"
+        price = "an unknown price (give `llm.input_price` and so on)"
         if self._config.priced:
             price = f"at most {most:,.6g}, if no request has to be repeated"
         end = f"dry run: nothing was bought; the {len(texts):,} open pairs of round {number} would cost {price}"

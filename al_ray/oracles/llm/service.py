@@ -25,7 +25,7 @@ class RunningCall:
 class LlmService:
     """Asks a language model for the labels of pairs. `prompts` changes from round to round, with the examples."""
 
-    place = "--oracle llm"
+    place = "`oracle='llm'`"
     cure, charges_by_pair = "fix it or wait for the server", False
     priced = True
 
@@ -155,7 +155,7 @@ class LlmService:
         answers, wrong = read_content(reply.content, len(pairs))
         if reply.cut_off and wrong:
             wrong += (
-                f"; it was cut off after {request['max_completion_tokens']:,} tokens: give more --llm.output-tokens"
+                f"; it was cut off after {request['max_completion_tokens']:,} tokens: give more `llm.output_tokens`"
             )
         if reply.refusal:
             wrong = f"the model refuses: {self.client.clean(reply.refusal)[:200]}"
@@ -186,7 +186,7 @@ class LlmService:
             return ""
         return (
             f"the server answers as {self.client.clean(name)!r}, and before as {', '.join(sorted(self.store.models))}; "
-            f"to go on with it give --llm.accept-model NAME"
+            "to go on with it give `llm.accept_model=NAME`"
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.run_state import at_its_end, bound_config
 from al_ray.runs.trackers.port import Track, figures_after
@@ -44,8 +45,8 @@ def tracking(uri: str) -> Track:
     """
     # databricks://scope:prefix names where secrets are, and holds none.
     if not uri.startswith("databricks:"):
-        refuse_secrets(uri, "--mlflow ", CREDENTIALS)
-    refuse_missing("--mlflow", "mlflow", INSTALL)
+        refuse_secrets(uri, "`mlflow` ", CREDENTIALS)
+    refuse_missing("`mlflow`", "mlflow", INSTALL)
     for name, value in CLIENT.items():
         os.environ.setdefault(name, value)
     # By name, because the package belongs to an extra.
@@ -55,13 +56,15 @@ def tracking(uri: str) -> Track:
         client = mlflow.MlflowClient(uri)
         client.search_experiments(max_results=1)
     except errors as error:
-        raise BadOption(f"--mlflow {uri}: no tracking server answers there ({_short(error)}); start one") from error
+        raise BadOption(
+            f"{option('mlflow', uri)}: no tracking server answers there ({_short(error)}); start one"
+        ) from error
 
     def track(folder: RunFolder, group: str) -> None:
         try:
             _write(client, folder)
         except errors as error:
-            logger.warning("--mlflow: %s; the next round, or the same command, writes what is missing", _short(error))
+            logger.warning("`mlflow`: %s; the next round, or the same command, writes what is missing", _short(error))
 
     return track
 

@@ -24,7 +24,7 @@ def tracking(project: str) -> Track:
 
     BadOption if the package is missing. The variables of the package (WANDB_API_KEY, WANDB_MODE) hold.
     """
-    refuse_missing("--wandb", "wandb", "pip install wandb")
+    refuse_missing("`wandb`", "wandb", "pip install wandb")
     # By name, because no extra has the package.
     wandb = import_module("wandb")
 
@@ -33,7 +33,7 @@ def tracking(project: str) -> Track:
             _write(wandb, project, folder, group)
         except (wandb.Error, OSError) as error:
             reason = " ".join(str(error).split())[:200]
-            logger.warning("--wandb: %s; the next round, or the same command, writes what is missing", reason)
+            logger.warning("`wandb`: %s; the next round, or the same command, writes what is missing", reason)
 
     return track
 

@@ -79,9 +79,9 @@ def test_a_rule_has_its_guarantee_in_its_words():
     assert with_guarantee(["precision=0.9"], 0.95) == ("precision=0.9 guarantee=0.95",)
     assert with_guarantee(["precision=0.9"], None) == ("precision=0.9",)
     for words in ("precision=0.9 guarantee=1", "precision=0.9 guarantee=much", "precision=0.9 guarantee=0.1"):
-        with pytest.raises(BadOption, match="--threshold-for"):
+        with pytest.raises(BadOption, match="`threshold_for`"):
             parse_rule(words)
-    with pytest.raises(BadOption, match="--guarantee goes with --threshold-for; add a rule"):
+    with pytest.raises(BadOption, match="`guarantee` goes with `threshold_for`; add a rule"):
         with_guarantee([], 0.95)
 
 

@@ -22,5 +22,5 @@ def test_each_kind_of_model_has_its_own_batch():
 
 def test_a_run_of_a_cosine_model_has_the_limits_of_any_run():
     assert config(max_length=99).run(40).batches == (40,)
-    with pytest.raises(BadOption, match="--max-length is 2"):
+    with pytest.raises(BadOption, match="`max_length` is 2"):
         config(max_length=2)

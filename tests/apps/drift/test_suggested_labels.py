@@ -47,7 +47,7 @@ def test_labels_of_other_texts_under_the_same_ids_are_bad_rows(task: Task, tmp_p
     write_task(task, tmp_path / "task", {})
     same = answered(tmp_path / "same", task)
     assert al_ray.import_labels(tmp_path / "run", same, task=tmp_path / "task").matches == 2
-    with pytest.raises(BadOption, match=r"--columns goes with a table, and .*same is none"):
+    with pytest.raises(BadOption, match=r"`columns` goes with a table, and .*same is none"):
         al_ray.import_labels(tmp_path / "refused", same, task=tmp_path / "task", columns="a,b,c")
     # One text is another: its label is left out, the other one is taken.
     one = answered(tmp_path / "one", other(task, 0))

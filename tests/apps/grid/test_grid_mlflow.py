@@ -62,7 +62,7 @@ def test_a_tracker_that_is_not_installed_is_refused_by_name(monkeypatch, tmp_pat
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     tracker_of(grid())
-    with pytest.raises(BadOption, match=r"--mlflow needs the package mlflow.*pip install .*\.\[mlflow\]"):
+    with pytest.raises(BadOption, match=r"`mlflow` needs the package mlflow.*pip install .*\.\[mlflow\]"):
         tracker_of(grid(mlflow="http://127.0.0.1:5000"))
-    with pytest.raises(BadOption, match="--wandb needs the package wandb"):
+    with pytest.raises(BadOption, match="`wandb` needs the package wandb"):
         tracker_of(grid(wandb="project"))

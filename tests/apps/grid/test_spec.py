@@ -166,7 +166,7 @@ def test_a_split_beside_dev_has_a_column_of_its_own():
 def test_a_submitted_job_refuses_a_relative_folder_before_any_work(monkeypatch, out):
     line = ["--task", "nowhere", "--strategies", "static", "--seeds", "0", "--out"]
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
-    with pytest.raises(BadOption, match=f"--out {out} is relative.* give an absolute path"):
+    with pytest.raises(BadOption, match=f"`out='{out}'` is relative.* give an absolute path"):
         grid_of(parse_arguments([*line, out]))
     with pytest.raises(BadOption, match="is relative"):
         run_grid(RunConfig(task="nowhere"), Axes(("static",), (0,), ("cnn",)), out)

@@ -76,7 +76,7 @@ def test_a_round_says_how_many_match_and_warns_above_one_percent():
         assert presumed_warnings({"candidates": {PRESUMED: figures.as_dict()}}) == []
     (warning,) = presumed_warnings({"candidates": {PRESUMED: many.as_dict()}})
     assert warning.startswith("4.7% of the presumed non-matches match, more than 1%: ")
-    assert warning.endswith("give fewer or none (jobs.run --candidates.presumed)")
+    assert warning.endswith("give fewer or none (`RunConfig.candidates.presumed`)")
     line = {**LINE, "candidates": {PRESUMED: many.as_dict()}, "warnings": [warning]}
     assert format_round(line).splitlines()[-2:] == [many.words(OF_MATCHER), f"warning: {warning}"]
     assert "presumed" not in format_round({**LINE, "candidates": {}})
@@ -91,9 +91,9 @@ def test_a_training_says_the_same_of_its_own():
     )
     both = {"candidates": {PRESUMED: many.as_dict()}, PRESUMED: many.as_dict()}
     of_matcher, of_training = presumed_warnings(both)
-    assert of_matcher.endswith("(jobs.run --candidates.presumed)")
+    assert of_matcher.endswith("(`RunConfig.candidates.presumed`)")
     assert of_training.startswith("4.7% of the presumed non-matches of the training match, more than 1%: the encoder")
-    assert of_training.endswith("give fewer or none (jobs.run --training.presumed)")
+    assert of_training.endswith("give fewer or none (`RunConfig.training.presumed`)")
     assert presumed_warnings({PRESUMED: few.as_dict()}) == []
     assert format_round({**LINE, PRESUMED: few.as_dict()}).splitlines()[-1] == few.words(OF_TRAINING)
 

@@ -131,7 +131,7 @@ def test_a_run_without_the_weights_of_its_encoder_is_told_so(made, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"matcher": "off"}, "--encoder-every is of a run with --matcher on"),
+        ({"matcher": "off"}, "`encoder_every` is of a run with `matcher='on'`"),
         ({"encoder_every": 0}, "leave out all options of training"),
     ],
 )

@@ -187,7 +187,7 @@ def test_nothing_new_is_the_same_task_and_the_same_rows_twice_are_one_extension(
     again, lines = read_extension(extension_of(tmp_path / "june", tmp_path / "june.csv"))
     assert again.digest == first.task.digest
     assert "  new: 0, changed: 0, as before: 4" in list(lines.lines())
-    with pytest.raises(BadOption, match="is the task that --extend names"):
+    with pytest.raises(BadOption, match="is the task that `extend` names"):
         prepare(source, folder)
 
 
@@ -208,7 +208,7 @@ def test_a_row_that_moves_to_another_group_has_that_group_now(tmp_path):
     pairs = {(task.left.ids[a], task.left.ids[b]) for a, b in allowed.pairs(allowed.at(np.arange(allowed.total)))}
     # A text without a brand can match every other, another one without a brand too.
     assert pairs == {("A1", "A2"), ("A1", "D1"), ("A1", "D2"), ("A2", "D1"), ("A2", "D2"), ("D1", "D2")}
-    assert "stated negatives that --same or --different exclude: 1" in lines
+    assert "stated negatives that `same` or `different` exclude: 1" in lines
 
 
 def test_a_task_of_an_earlier_version_gets_the_values_of_its_groups_by_its_own_command(tmp_path):
@@ -289,7 +289,7 @@ def test_fields_that_the_earlier_task_lacks_are_not_made_up(tmp_path):
 def test_a_task_without_ids_or_of_another_source_is_refused(tmp_path):
     table = write(tmp_path / "may.csv", MAY)
     prepare(OwnTexts(left=table, text_columns="title"), tmp_path / "numbered")
-    with pytest.raises(BadOption, match=r"the ids of its texts are row numbers, .* prepare it again with --id-column"):
+    with pytest.raises(BadOption, match=r"the ids of its texts are row numbers, .* prepare it again with `id_column`"):
         extension_of(tmp_path / "numbered", table)
     write_task(synthetic_task(100, 0), tmp_path / "made", {"command": "prepare synthetic"})
     with pytest.raises(BadOption, match="it was not made of tables of texts"):
@@ -311,7 +311,7 @@ def test_a_task_that_was_prepared_again_grows_with_its_new_options(tmp_path):
     said = write(tmp_path / "labels.csv", [(0, 1, 1)], ("left", "right", "label"))
     source = OwnTexts(left=table, labels=said, text_columns="title", split="1,0,0")
     first = prepare(source, tmp_path / "may")
-    with pytest.raises(BadOption, match="prepare it again with --id-column, then extend that task"):
+    with pytest.raises(BadOption, match="prepare it again with `id_column`, then extend that task"):
         extension_of(tmp_path / "may", new)
     again = prepare(replace(source, id_column="sku", closure=False), tmp_path / "may")
     assert (again.written, again.task.digest) == (False, first.task.digest)

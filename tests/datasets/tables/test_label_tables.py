@@ -47,7 +47,7 @@ def test_a_pair_that_cannot_match_is_a_bad_row(tmp_path):
     faults = BadRowLog("skip")
     path = write(tmp_path, "a,b,yes", "a,c,no")
     assert said(read_task_labels(path, COLUMNS, TableFormat(), task, faults)) == [("ab", YES)]
-    assert faults.skipped[0].reason == "the task says that its texts cannot match (--same country)"
+    assert faults.skipped[0].reason == "the task says that its texts cannot match (`same='country'`)"
 
 
 def said(table: LabelTable) -> list[tuple[str, int]]:

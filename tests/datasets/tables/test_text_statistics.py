@@ -23,7 +23,7 @@ def test_figures_of_texts_by_hand():
     assert [count_truncated(pa.array(["1_1_\u0301"], pa.large_string()), limit) for limit in (5, 6)] == [1, 0]
     assert count_duplicates(texts) == 1
     assert list(describe_lengths(texts, 128)) == ["characters: median 7, 95% of texts up to 200, longest 200"]
-    assert list(describe_lengths(texts, 5))[1].startswith("texts cut at --max-length 5: at least 1 (")
+    assert list(describe_lengths(texts, 5))[1].startswith("texts cut at `max_length=5`: at least 1 (")
 
 
 @given(

@@ -345,7 +345,7 @@ def test_a_text_of_labelled_pairs_has_one_split_and_the_first_row_says_which(tmp
     rows = [("a", "b", 1, "train"), ("b", "c", 0, "dev"), ("c", "d", 1, "dev"), ("e", "f", 0, "test")]
     options = source(tmp_path, rows, ("one", "two", "same", "part"))
     with pytest.raises(
-        BadFile, match=r"pairs.csv:3: it is in dev, but .*:2 puts a text of it in train \(or leave it to --split"
+        BadFile, match=r"pairs.csv:3: it is in dev, but .*:2 puts a text of it in train \(or leave it to `split`"
     ):
         own(**options, split_column="part")
     task, report = own(**options, split_column="part", bad_rows="skip")
@@ -443,7 +443,7 @@ def test_a_chain_of_wrong_matches_is_refused_before_it_fills_memory(tmp_path, mo
     chain = [(a, b, 1) for (a, *_), (b, *_) in pairwise(PRODUCTS)]
     labels = write(tmp_path / "l.csv", ("left", "right", "label"), chain)
     monkeypatch.setattr(stated, "CLOSURE_PAIRS", 9)
-    with pytest.raises(BadFile, match=r"chain 5 texts into one component, 10 matches by closure; .*--no-closure"):
+    with pytest.raises(BadFile, match=r"chain 5 texts into one component, 10 matches by closure; .*`closure=False`"):
         own(**products(tmp_path), labels=labels)
     assert len(own(**products(tmp_path), labels=labels, closure=False)[0].splits["train"].positives) == 4
 
@@ -505,14 +505,14 @@ def test_pairs_of_two_countries_or_of_one_source_are_no_part_of_the_pool(tmp_pat
     every = {"A1 A2", "A1 B7", "A2 B7", "B8 C3", "B8 C4", "C3 C4"}
     task, report = offers(tmp_path, same="country")
     assert pairs_of(task) == every
-    assert "--same country: 6 of 15 pairs can match (40.00%)" in report
+    assert "`same='country'`: 6 of 15 pairs can match (40.00%)" in report
     # A1 and A2 match, and so would B7 and B8, if not for their countries.
     assert task.ids_of(task.split("train").positives) == (["A1"], ["A2"])
-    assert "MATCHES that --same or --different exclude (no search can find them): 1" in report
+    assert "MATCHES that `same` or `different` exclude (no search can find them): 1" in report
     # A source that is not known may be any: C3 and C4 can match each other and B8.
     task, report = offers(tmp_path, same="country", different="source")
     assert pairs_of(task) == every - {"A1 B7"}
-    assert "--same country --different source: 5 of 15 pairs can match (33.33%)" in report
+    assert "`same='country'` `different='source'`: 5 of 15 pairs can match (33.33%)" in report
     assert len(pairs_of(offers(tmp_path, different="source")[0])) == 15 - 2
     with_source = [row for row in OFFERS if row[3] is not None]
     assert pairs_of(offers(tmp_path, with_source, same="country,source")[0]) == {"A1 B7"}
@@ -529,7 +529,9 @@ def test_the_rules_of_two_tables_compare_their_values(tmp_path):
 
 def test_a_text_without_a_value_to_be_the_same_is_a_bad_row(tmp_path):
     rows = [*OFFERS[:5], ("C4", "Socks of wool", None, "shop")]
-    with pytest.raises(BadFile, match=r"offers.csv:7: its 'country' is empty, so it is unknown .* \(--same country\)"):
+    with pytest.raises(
+        BadFile, match=r"offers.csv:7: its 'country' is empty, so it is unknown .* \(`same='country'`\)"
+    ):
         offers(tmp_path, rows, same="country")
     assert len(offers(tmp_path, rows, same="country", bad_rows="skip")[0].left) == 5
 
@@ -574,5 +576,5 @@ def test_whole_numbers_are_one_value_in_every_format(tmp_path):
 
 
 def test_a_rule_by_which_nothing_can_match_is_refused(tmp_path):
-    with pytest.raises(BadOption, match="--same sku: no two texts can match; name other columns"):
+    with pytest.raises(BadOption, match="`same='sku'`: no two texts can match; name other columns"):
         offers(tmp_path, same="sku")

@@ -93,7 +93,7 @@ def test_the_threshold_of_a_recall_is_the_first_that_reaches_it():
     many = np.arange(100, 0, -1) / 100
     assert [threshold_at(many, recall) for recall in (0.55, 0.28, 0.14, 0.07)] == [0.46, 0.73, 0.87, 0.94]
     for recall in (0, 1.1, float("nan")):
-        with pytest.raises(BadOption, match="--at-recall"):
+        with pytest.raises(BadOption, match="`at_recall`"):
             threshold_at(scores, recall)
     with pytest.raises(BadFile, match="no positive"):
         threshold_at(np.empty(0), 0.2)
@@ -290,7 +290,7 @@ def test_below_the_last_pair_known_by_rank_nothing_is_said():
     found = audit([0, 10], [YES, NO])
     assert found.edges == pytest.approx((0.2,)), "at 0.1, the last one's cosine, pairs of the rest may be"
     for threshold in (float(found.cosines[-1]), -1.0, float("nan"), -float("inf")):
-        with pytest.raises(BadOption, match="larger --top"):
+        with pytest.raises(BadOption, match="larger `top`"):
             found.at(threshold, generator(0, "x"))
     whole = audit(list(range(10)), [YES] * 10, total=10)
     assert whole.edges == pytest.approx((0.1,))

@@ -177,7 +177,7 @@ def test_a_server_that_fails_is_a_warning_and_gets_what_is_missing_later(memory,
     track, folder = tracking("http://mlflow"), with_rounds(RunFolder(tmp_path, task), 1)
     memory.down = True
     track(folder, "")
-    assert "--mlflow: API request failed: connection refused; the next round" in caplog.text
+    assert "`mlflow`: API request failed: connection refused; the next round" in caplog.text
     memory.down = False
     track(with_rounds(folder, 2), "")
     assert memory.runs[0].steps("round") == [5, 10]
@@ -185,13 +185,13 @@ def test_a_server_that_fails_is_a_warning_and_gets_what_is_missing_later(memory,
 
 def test_a_server_that_does_not_answer_is_refused(memory):
     memory.down = True
-    with pytest.raises(BadOption, match=r"--mlflow http://mlflow: no tracking server answers there .*refused"):
+    with pytest.raises(BadOption, match=r"`mlflow='http://mlflow'`: no tracking server answers there .*refused"):
         tracking("http://mlflow")
 
 
 @pytest.mark.parametrize("uri", ["http://me:hunter2@mlflow", "postgresql://me:hunter2@db/x", "http://m?token=hunter2"])
 def test_a_password_in_the_uri_is_refused_and_not_said(uri):
-    with pytest.raises(BadOption, match=r"--mlflow .* holds a .* MLFLOW_TRACKING_PASSWORD") as refused:
+    with pytest.raises(BadOption, match=r"`mlflow` .* holds a .* MLFLOW_TRACKING_PASSWORD") as refused:
         tracking(uri)
     assert "hunter2" not in str(refused.value)
 

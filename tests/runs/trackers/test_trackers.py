@@ -78,7 +78,7 @@ def test_wandb_gets_each_round_once_and_a_resumed_run_continues(service, tmp_pat
 
     service.down = True
     track(1)
-    assert "--wandb: the network is down; the next round, or the same command, writes what is missing" in caplog.text
+    assert "`wandb`: the network is down; the next round, or the same command, writes what is missing" in caplog.text
     service.down = False
     # Another session, and the command once more after the end.
     for rounds in (1, 2, 2):

@@ -47,7 +47,7 @@ class MiningJob:
         """Return the pool's vectors by the last model of the run; without a run, by the untrained encoder."""
         if self.config.run is None:
             return self.untrained
-        config, folder = trained(self.config.run, self.task, "--run")
+        config, folder = trained(self.config.run, self.task, "run")
         encoder = saved(folder.model(folder.last).path, config.encoding)
         return PoolVectors.encode(encoder, self.mine.pool, self.task.symmetric)
 
@@ -65,7 +65,7 @@ def open_job(config: MiningConfig) -> MiningJob:
     task = read_task(storage_path(config.task))
     if config.out is not None:
         refuse_inside(config.out, storage_path(config.task))
-    if config.run is not None and trained(config.run, task, "--run")[0].matcher == "on":
+    if config.run is not None and trained(config.run, task, "run")[0].matcher == "on":
         raise BadOption(
             f"--run {config.run} has a matcher, which ranks only the candidates of its run; the miner model ranks any "
             "pair, by the cosine of a trained encoder (docs/augment.md): give a run without a matcher, or leave out "

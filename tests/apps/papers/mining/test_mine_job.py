@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from al_ray.apps.papers.mining.options import MiningConfig
 from al_ray.apps.papers.mining.task_pool import mining_task
-from al_ray.cli._mine.options import MineCommand
 from al_ray.cli._mine.pipeline import run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.tables.columns import BadRowLog
@@ -18,9 +18,9 @@ from al_ray.runs.existing_labels import read_existing_labels
 
 
 @pytest.fixture
-def small(task, tmp_path) -> MineCommand:
+def small(task, tmp_path) -> MiningConfig:
     write_task(task, tmp_path / "task", {})
-    return MineCommand(
+    return MiningConfig(
         task=str(tmp_path / "task"), out=tmp_path / "out", encoder="random-bert", encoder_layers=1, max_length=24,
         per_text=2, sample=9, threads=1,
     )  # fmt: skip

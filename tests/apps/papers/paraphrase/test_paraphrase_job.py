@@ -216,7 +216,7 @@ def test_a_search_for_nothing_is_refused(made, options, words):
 
 
 def test_bad_options_of_a_training_are_refused(made, make_task, tmp_path):
-    with pytest.raises(BadOption, match="--smoothing is 2"):
+    with pytest.raises(BadOption, match="`smoothing` is 2"):
         replace(train(made), smoothing=2.0)
     with pytest.raises(BadOption, match="--device tpu is not here"):
         run_command(replace(train(made), device="tpu"))

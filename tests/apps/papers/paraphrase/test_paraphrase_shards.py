@@ -149,5 +149,5 @@ def test_a_shard_that_starts_again_makes_its_vectors_again_and_tells_of_as_many(
 
 
 def test_a_kind_of_index_that_faiss_does_not_know_is_refused_before_anything_is_encoded(spec):
-    with pytest.raises(BadOption, match="--index 'IVFx' on 0 vectors"):
+    with pytest.raises(BadOption, match="`index` 'IVFx' on 0 vectors"):
         IndexShard(replace(spec, factory="IVFx")).sample_size()

@@ -218,7 +218,7 @@ def test_an_index_gives_the_numbers_that_its_vectors_were_given_and_of_equally_n
 
 
 def test_what_is_no_index_is_told(tmp_path):
-    with pytest.raises(BadOption, match="--index 'Flatt' on 3 vectors"):
+    with pytest.raises(BadOption, match="`index` 'Flatt' on 3 vectors"):
         DistanceIndex.build(np.zeros((3, 2), np.float32), "Flatt")
     (tmp_path / "index.faiss").write_bytes(b"nothing")
     for name in ("index.faiss", "gone"):

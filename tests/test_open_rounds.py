@@ -76,7 +76,7 @@ def test_without_dev_labels_answers_of_people_are_stored_and_complete_ones_estim
     assert (ledger.labels(3) != OPEN).sum() == 5
     assert not ledger.sealed(3)
     assert caplog.messages == [
-        f"round 3, dev: 5 of 12 pairs have a label; they are stored, and --dev-labels counts them; answers in {sheet} "
+        f"round 3, dev: 5 of 12 pairs have a label; they are stored, and `dev_labels` counts them; answers in {sheet} "
         "are read when the run is resumed"
     ]
     # No answer is stored twice, and the last ones complete the round.
@@ -181,7 +181,7 @@ def test_pairs_bought_from_a_function_are_counted(run, caplog):
     config = replace(CONFIG, task="-", oracle="judge:label", dev_labels=0)
     finish_earlier_dev(OracleRequest(config, OracleConfig(), run, no_progress), run.state())
     assert caplog.messages == [
-        "round 3, dev: 2 of 12 pairs have a label; they are stored, and --dev-labels counts them"
+        "round 3, dev: 2 of 12 pairs have a label; they are stored, and `dev_labels` counts them"
     ]
 
 
@@ -196,7 +196,7 @@ def test_the_command_that_closes_a_round_names_the_run(run, task):
     run.ledger.add_answers(4, make_answers(np.arange(2), labels_of("yn"), "judge"))
     words = close_command(config, run)
     assert words.startswith(", or first close the round to train on what is labelled: ")
-    assert shlex.split(words.partition(": ")[2])[-2:] == ["--run", str(run.path)]
+    assert shlex.split(words.partition(": ")[2].strip("`"))[-2:] == ["--run", str(run.path)]
     # While dev pairs wait, closing the round would not let the run go on.
     draw(run.dev_labels, 3)
     assert close_command(replace(config, dev_labels=12), run) == ""
