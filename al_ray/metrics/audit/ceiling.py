@@ -87,7 +87,7 @@ def _fisher_scoring(at: Floats, data: Data) -> Floats:
         curvature = (slopes * (weights * p / no)[:, None]).T @ slopes + np.diag(
             np.array([SLOPE**-2, 1e-8, c * rest + 1e-8])
         )
-        step: Floats = np.linalg.solve(curvature, gradient)
+        step = np.asarray(np.linalg.solve(curvature, gradient), dtype=np.float64)
         size = min(1.0, LARGEST_STEP / float(np.abs(step).max() + 1e-12))
         while size > 1e-6 and penalised_loss(at - size * step, data) > loss:
             size /= 2
