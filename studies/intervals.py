@@ -13,7 +13,7 @@ from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.false_positives import OPPOSITE, TAIL, End, possible
-from al_ray.metrics.audit.label_errors import TwoAnswers
+from al_ray.metrics.audit.label_errors import ENDS, TwoAnswers
 from al_ray.metrics.audit.score_bands import Band, allotted
 from studies.promised_populations import Population, levelled, populations
 
@@ -108,7 +108,11 @@ class Intervals:
         draw: Draw = mid if way.endswith("mid") else melded
         if way == "errors carried":
             alike = int(rng.binomial(self.doubled, 1 - 2 * wrong * (1 - wrong)))
-            draw = _corrected(TwoAnswers(self.doubled, alike, 10**9), rng, self.draws)
+            answers, reach = TwoAnswers(self.doubled, alike, 10**9), len(population.cosines)
+            both = [
+                ends_of(parts, cut, reach, _corrected(answers, end, rng, self.draws), rng, self.draws) for end in ENDS
+            ]
+            return [(min(low, other[0]), max(high, other[1])) for (low, high), other in zip(*both, strict=True)]
         return ends_of(parts, cut, len(population.cosines), draw, rng, self.draws)
 
 
@@ -180,9 +184,9 @@ def _misread(part: Part, wrong: float, rng: np.random.Generator) -> int:
     return int(rng.binomial(part[0], 1 - wrong) + rng.binomial(part[1] - part[0], wrong))
 
 
-def _corrected(answers: TwoAnswers, rng: np.random.Generator, draws: int) -> Draw:
+def _corrected(answers: TwoAnswers, of_errors: End, rng: np.random.Generator, draws: int) -> Draw:
     # One share of errors for all parts of an audit.
-    wrong = answers.draws(rng)[:draws]
+    wrong = answers.draws(of_errors, rng)[:draws]
 
     def draw(part: Part, end: End, rng: np.random.Generator, draws: int) -> Floats:
         yes, no = part[0] + (end == "high"), part[1] - part[0] + (end == "low")

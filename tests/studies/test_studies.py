@@ -11,6 +11,7 @@ from tests.guides import ROOT
 NAMES = (
     *("simulate", "simulate-audits", "recipes", "adaptivity", "matches", "month", "records", "records-picture"),
     *("scored-pairs", "other-tools", "handover", "guess", "promises", "roofline"),
+    *("calibrations", "intervals"),
 )
 
 
@@ -22,6 +23,9 @@ def test_a_study_has_help_and_stands_in_the_docs(name, monkeypatch, capsys):
     assert not stop.value.code
     assert f"python -m studies {name}" in capsys.readouterr().out
     assert f"`python -m studies {name}" in (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+
+
+def test_every_study_is_listed_above():
     assert len(NAMES) == len(studies.SHOWN)
 
 

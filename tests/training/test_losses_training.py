@@ -133,9 +133,9 @@ def test_a_loss_is_added_by_its_function_and_its_kind(letters, parts, monkeypatc
     options = LossConfig(hardest=0.5)
     options.refuse_unused("squared")
     assert losses_help().endswith("; squared: the squared error of p.")
-    with pytest.raises(BadOption, match=r"hardest 0\.5 is of --training\.loss ohem and squared, and that is bce"):
+    with pytest.raises(BadOption, match=r"hardest=0\.5` is of `training\.loss` ohem and squared, and that is bce"):
         options.refuse_unused("bce")
-    with pytest.raises(BadOption, match="loss squared uses no head; leave out"):
+    with pytest.raises(BadOption, match="loss='squared'` uses no head; leave out"):
         replace(CONFIG, loss="squared", head="cosine")
     config = replace(CONFIG, loss="squared", losses=options)
     steps = list(train(Encoder.base(letters), parts[0], parts[1], config, [0, 0, 1]))
@@ -146,7 +146,7 @@ def test_a_loss_is_added_by_its_function_and_its_kind(letters, parts, monkeypatc
 
 def test_a_loss_without_an_implementation_is_refused():
     assert set(LOSSES) == {*LOGIT_LOSSES, *SIDE_LOSSES}
-    with pytest.raises(BadOption, match=f"--training.loss is 'squared'; give one of {', '.join(LOSSES)}"):
+    with pytest.raises(BadOption, match=f"`training.loss` is 'squared'; give one of {', '.join(LOSSES)}"):
         TrainingConfig(loss="squared")
 
 

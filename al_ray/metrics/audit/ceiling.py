@@ -50,10 +50,13 @@ def _of_slope(slope: float) -> float:
 def _losses(at: Floats, data: Data) -> Floats:
     """Return (n,) -log p of matches and -log(1 - p) of others, times their weights."""
     x, labels, weights = data
-    logits, log_c, log_rest = at[0] * x + at[1], -np.logaddexp(0.0, -at[2]), -np.logaddexp(0.0, at[2])
+    slope, intercept, odds = (float(one) for one in at)
+    logits: Floats = slope * x + intercept
+    log_c, log_rest = -float(np.logaddexp(0.0, -odds)), -float(np.logaddexp(0.0, odds))
     # 1 - p = 1 - c + c * sigmoid(-logit)
     log_no = np.logaddexp(log_rest, log_c - np.logaddexp(0.0, logits))
-    return -weights * np.where(labels == 1, log_c - np.logaddexp(0.0, -logits), log_no)
+    losses: Floats = -weights * np.where(labels == 1, log_c - np.logaddexp(0.0, -logits), log_no)
+    return losses
 
 
 def _starts(without: Floats, data: Data) -> list[Floats]:
@@ -73,14 +76,18 @@ def _fisher_scoring(at: Floats, data: Data) -> Floats:
     x, labels, weights = data
     loss = penalised_loss(at, data)
     for _ in range(STEPS):
-        logits, c = at[0] * x + at[1], sigmoid(at[2])
-        p, below, rest = c * sigmoid(logits), sigmoid(-logits), float(sigmoid(-at[2]))
+        slope, intercept, odds = (float(one) for one in at)
+        logits: Floats = slope * x + intercept
+        c, rest = (float(sigmoid(np.array(sign * odds))) for sign in (1, -1))
+        p, below = c * sigmoid(logits), sigmoid(-logits)
         no = rest + c * below
         # Derivatives of log p.
         slopes = np.stack([below * x, below, np.full_like(x, rest)], axis=1)
-        gradient = slopes.T @ (weights * (p - labels) / no) + [at[0] / SLOPE**2, 0.0, -rest]
-        curvature = (slopes * (weights * p / no)[:, None]).T @ slopes + np.diag([SLOPE**-2, 1e-8, c * rest + 1e-8])
-        step = np.linalg.solve(curvature, gradient)
+        gradient = slopes.T @ (weights * (p - labels) / no) + np.array([slope / SLOPE**2, 0.0, -rest])
+        curvature = (slopes * (weights * p / no)[:, None]).T @ slopes + np.diag(
+            np.array([SLOPE**-2, 1e-8, c * rest + 1e-8])
+        )
+        step = np.asarray(np.linalg.solve(curvature, gradient), dtype=np.float64)
         size = min(1.0, LARGEST_STEP / float(np.abs(step).max() + 1e-12))
         while size > 1e-6 and penalised_loss(at - size * step, data) > loss:
             size /= 2

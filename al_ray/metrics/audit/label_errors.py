@@ -2,9 +2,10 @@
 
 Both are taken to err independently, and as often on matches as on other pairs: with a share e of wrong answers they
 differ on 2 e (1 - e) of the pairs. If a share q of labels is yes, then (q - e) / (1 - 2 e) of the pairs match (Rogan
-and Gladen, American Journal of Epidemiology 107, 1978). Intervals take quantiles over joint draws of e (its posterior
-by Jeffreys' prior) and of q (the exact limits of a share, as in false_positives.py). Wrong labels vary even where every
-pair of a band is labelled, so q is that of an infinite population.
+and Gladen, American Journal of Epidemiology 107, 1978). Intervals take quantiles over joint draws of e and q from exact
+limits of a share, as in false_positives.py; each end is the wider one of those with both limits of e, which moves some
+parts up and others down. Wrong labels vary even where every pair of a band is labelled, so q is that of an infinite
+population.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, End, estimate
 from al_ray.metrics.audit.score_bands import BandAudit, Part
 from al_ray.metrics.average_precision import Estimate
 
+ENDS: tuple[End, End] = ("low", "high")
 MOST_APART = 0.48
 """Share of pairs on which people differ, above which their answers say next to nothing (at 1/2, nothing)."""
 
@@ -47,9 +49,9 @@ class TwoAnswers:
         """Return the share of wrong labels as an array of one."""
         return self.wrong(np.array([1 - self.alike / self.pairs]))
 
-    def draws(self, rng: np.random.Generator) -> Floats:
-        """Draw (DRAWS,) shares of wrong labels."""
-        return self.wrong(rng.beta(self.pairs - self.alike + 0.5, self.alike + 0.5, DRAWS))
+    def draws(self, end: End, rng: np.random.Generator) -> Floats:
+        """Draw (DRAWS,) shares of wrong labels from an exact limit of the share of pairs on which people differ."""
+        return self.wrong(_limit(self.pairs - self.alike, self.pairs, end, rng))
 
 
 @dataclass(frozen=True)
@@ -90,20 +92,26 @@ def _ratio(
         return np.where(every > 0, upper / np.where(every > 0, every, 1.0), nothing)
 
     def matches(parts: Sequence[Part], wrong: Floats, own: int, end: End | None) -> Floats:
-        shares = (np.full_like(wrong, part.share) if end is None else _drawn(part, end, rng) for part in parts)
+        shares = (
+            np.full_like(wrong, part.share) if end is None else _limit(part.matches, part.answered, end, rng)
+            for part in parts
+        )
         true = (np.clip((share - wrong) / (1 - 2 * wrong), 0, 1) for share in shares)
         return own + sum((part.size * one for part, one in zip(parts, true, strict=True)), np.zeros(len(wrong)))
 
-    def figure(end: End | None) -> Floats:
-        wrong = answers.rate if end is None else answers.draws(rng)
+    def with_share(wrong: Floats, end: End | None) -> Floats:
         upper = matches(above, wrong, known[0], end)
         lower = None if below is None else matches(below, wrong, known[1], None if end is None else OPPOSITE[end])
         return ratio(upper, lower, float(end == "high"))
 
-    return estimate(float(figure(None)[0]), figure)
+    def figure(end: End) -> Floats:
+        few, many = (np.sort(with_share(answers.draws(of, rng), end)) for of in ENDS)
+        return np.minimum(few, many) if end == "low" else np.maximum(few, many)
+
+    return estimate(float(with_share(answers.rate, None)[0]), figure)
 
 
-def _drawn(part: Part, end: End, rng: np.random.Generator) -> Floats:
-    """Draw (DRAWS,) shares of labels yes from the exact limits of a share."""
-    yes, no = part.matches + (end == "high"), part.answered - part.matches + (end == "low")
-    return rng.beta(yes, no, DRAWS) if yes and no else np.full(DRAWS, float(yes > 0))
+def _limit(count: int, sampled: int, end: End, rng: np.random.Generator) -> Floats:
+    """Draw (DRAWS,) shares from an exact limit."""
+    have, lack = count + (end == "high"), sampled - count + (end == "low")
+    return rng.beta(have, lack, DRAWS) if have and lack else np.full(DRAWS, float(have > 0))

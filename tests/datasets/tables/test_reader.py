@@ -32,5 +32,5 @@ def test_a_format_is_added_by_its_entry_and_its_reader(monkeypatch, tmp_path):
     assert words(pipes, "text") == ["how many cats"]
     assert words(keys, "text") == ["cats", "dogs"]
     assert ".ndjson .psv .keys, also packed" in formats_help()
-    with pytest.raises(BadOption, match="give --format csv, tsv, jsonl, parquet, arrow, psv or keys"):
+    with pytest.raises(BadOption, match="give `format`: csv, tsv, jsonl, parquet, arrow, psv or keys"):
         words(tmp_path / "a.txt", "text")
