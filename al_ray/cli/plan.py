@@ -6,6 +6,7 @@
 import sys
 
 import al_ray
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.recipe import recipe_defaults, recipe_unless_chosen
 
