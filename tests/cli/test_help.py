@@ -184,7 +184,7 @@ def test_unused_options_of_shared_blocks_are_no_flags_and_have_their_defaults(ca
 
 
 def test_bounds_are_checked_and_shown(capsys, monkeypatch):
-    with pytest.raises(BadOption, match="--size is 10; give at most 9"):
+    with pytest.raises(BadOption, match="`size` is 10; give at most 9"):
         entry.parse_options(Sample, "sample", "", ["--size", "10"])
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit):

@@ -97,14 +97,14 @@ def test_known_positives_are_never_mined(small):
     [
         ({"miners": ("bm26",)}, "--miners is 'bm26'; give some of random, bm25"),
         ({"miners": ()}, "--miners is ''"),
-        ({"known": 0.0}, "--known is 0.0"),
+        ({"known": 0.0}, "`known` is 0.0"),
         ({"split": "all"}, "--split is 'all'"),
         ({"encoder": "cnn"}, "--encoder cnn is not pre-trained"),
-        ({"queries": 0}, "--queries is 0"),
+        ({"queries": 0}, "`queries` is 0"),
         ({"random_share": 0.05}, "--random-share 0.05 of --per-text 2 is less than half a negative"),
         ({"miners": ("bm25",), "sample": 9}, "--run and --sample are for the miner model; add it to --miners"),
         ({"run": True}, "config.json"),
-        ({"max_length": 1000}, "--max-length 1000 is beyond random-bert's"),
+        ({"max_length": 1000}, "`max_length=1000` is beyond random-bert's"),
     ],
 )
 def test_bad_options_are_refused(small, tmp_path, options, words):
