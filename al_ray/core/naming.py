@@ -6,6 +6,7 @@ has a value to quote is written by these functions. A command shows flags instea
 """
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 BACKTICK = "\\x60"
@@ -48,8 +49,9 @@ def _literal(value: Any) -> str:
     """Return a value as Python: a path or a URI as a text, and what is no number, truth or sequence, too."""
     if isinstance(value, Code):
         return value
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, list | tuple):
+        several: Sequence[Any] = value
+        return f"[{', '.join(map(_literal, several))}]"
     return repr(value if isinstance(value, int | float) else str(value)).replace("`", BACKTICK)
 
 
