@@ -7,7 +7,7 @@ has a value to quote is written by these functions. A command shows flags instea
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 BACKTICK = "\\x60"
 """A backtick in a value, as Python and bash read it within quotes."""
@@ -50,8 +50,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, Code):
         return value
     if isinstance(value, list | tuple):
-        several: Sequence[Any] = value
-        return f"[{', '.join(map(_literal, several))}]"
+        return f"[{', '.join(map(_literal, cast(Sequence[Any], value)))}]"
     return repr(value if isinstance(value, int | float) else str(value)).replace("`", BACKTICK)
 
 

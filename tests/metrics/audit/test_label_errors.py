@@ -41,7 +41,9 @@ def test_precision_and_recall_by_hand():
     # match, and (0.18 - 0.1) / 0.8 = 0.1 of the 900 below: recall 80 / (80 + 90).
     bands, answers = audit(37, 9), TwoAnswers(50, 41, 10**9)
     found, plain = (one(bands, generator(0, "x")) for one in (_corrected(answers), lambda b, rng: b.at(0.901, rng)))
-    assert found.precision and found.recall and found.recall_of_reach
+    assert found.precision
+    assert found.recall
+    assert found.recall_of_reach
     assert found.precision.value == pytest.approx(0.8)
     assert found.recall.value == found.recall_of_reach.value == pytest.approx(80 / 170)
     for name in ("precision", "recall"):
@@ -78,7 +80,8 @@ def test_intervals_contain_the_truth_where_labels_are_wrong(wrong):
         answers = TwoAnswers(60, int(rng.binomial(60, 1 - 2 * wrong * (1 - wrong))), 10**9)
         found, plain = with_errors(bands, 0.901, answers, rng), bands.at(0.901, rng)
         for row, one in enumerate((found, plain)):
-            assert one.precision and one.recall
+            assert one.precision
+            assert one.recall
             held[row] += one.precision.low <= 0.85 <= one.precision.high, one.recall.low <= 85 / 130 <= one.recall.high
     assert (held[0] >= 95).all()
     if wrong == 0.1:
