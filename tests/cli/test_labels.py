@@ -18,7 +18,7 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.cli import labels as job_of_labels
-from al_ray.cli._shared.entry import job
+from al_ray.cli._shared.entry import as_called, job
 from al_ray.cli.run import parse_arguments
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -134,14 +134,14 @@ def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeyp
 def test_an_export_says_which_cells_a_spreadsheet_would_run_and_escapes_them_on_request(tmp_path, caplog):
     table = pa.table({"sentence1": ["=1+1", "a"], "sentence2": ["b", "@c"], "label": [1, 0]})
     write_labels(tmp_path / "a.csv", table)
-    assert "a spreadsheet would run 2 cells of a.csv as formulas; --escape-formulas" in caplog.text
+    assert "a spreadsheet would run 2 cells of a.csv as formulas; `escape_formulas`" in caplog.text
     assert [row["sentence1"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())] == ["=1+1", "a"]
     caplog.clear()
     write_labels(tmp_path / "b.csv", table, escape_formulas=True)
     write_labels(tmp_path / "b.parquet", table)
     assert caplog.text == ""
     assert [row["sentence2"] for row in csv.DictReader((tmp_path / "b.csv").read_text().splitlines())] == ["b", "'@c"]
-    with pytest.raises(BadOption, match="--escape-formulas goes with a CSV file"):
+    with pytest.raises(BadOption, match="`escape_formulas` goes with a CSV file"):
         write_labels(tmp_path / "b.jsonl", table, escape_formulas=True)
 
 
@@ -376,7 +376,7 @@ def test_a_batch_for_which_no_pair_was_left_is_no_import_when_its_run_is_resumed
         folder.bind(config)
         fill(folder.ledger, 1, pairs_of(task, 0, 4), SAID)
         request = OracleRequest(config, OracleConfig(), folder, no_progress)
-        with pytest.raises(WrongFolder, match="has imported labels, and --strategy random takes no seed set"):
+        with pytest.raises(WrongFolder, match="has imported labels, and `strategy='random'` takes no seed set"):
             ask_pending(request, cast(Oracle, object()), None, folder.state())
 
 
@@ -462,7 +462,7 @@ def test_labels_go_into_a_run_of_a_larger_task_by_the_command_that_its_refusal_n
     monkeypatch.chdir(begun)
     with opened(begun / "run", read_task(begun / "larger")) as folder, pytest.raises(WrongFolder) as refusal:
         folder.bind(RunConfig(task="larger"))
-    (line,) = re.findall(r"jobs\.labels (import [^;]+)", str(refusal.value))
+    (line,) = re.findall(r"jobs\.labels (import [^;]+)", as_called(str(refusal.value)))
     assert "--columns goes with a table" in refused(monkeypatch, capsys, *shlex.split(line), "--columns", "a,b,c")
     labels(monkeypatch, capsys, *shlex.split(line))
     moved = Ledger(begun / "NEW", read_task(begun / "larger"))

@@ -432,7 +432,7 @@ def test_another_seed_is_refused_by_name(unbroken, folders, monkeypatch, capsys)
         (["--task", "TASK", "--evaluation.splits", "test"], "has no test pairs"),
         (
             ["--task", "LONELY", "--evaluation.splits", "dev"],
-            "no positive pair to measure by; name another split, or label a sample (jobs.run",
+            "no positive pair to measure by; name another split, or label a sample (",
         ),
         (["--task", "TASK", "--config", "nowhere"], "nowhere"),
         (["--task", "TASK", "--config"], "config"),

@@ -115,7 +115,7 @@ FOUND: list[tuple[str, str, Any, str]] = [
         "scorer",
         "fz-model/sentence_bert_config.json",
         b'{"max_seq_length": 2}',
-        "sentence_bert_config.json: --max-length is 2",
+        "sentence_bert_config.json: `max_length` is 2",
     ),
     (
         "scorer",

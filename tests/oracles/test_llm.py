@@ -368,7 +368,7 @@ def test_a_dry_run_prints_and_buys_nothing(bench: Bench):
     [
         ({"model": ""}, {}, "give `llm.model`"),
         ({"input_price": None}, {"max_cost": 1.0}, "`llm.input_price`"),
-        ({"definition": "@nowhere.txt"}, {}, "nowhere.txt cannot be read"),
+        ({"definition": "@nowhere.txt"}, {}, "nowhere.txt'` cannot be read"),
     ],
 )
 def test_bad_options_are_refused(llm, options, message, bench: Bench):
@@ -379,7 +379,7 @@ def test_bad_options_are_refused(llm, options, message, bench: Bench):
 @pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://u:p@h/v1", "http://h/v1?key=1", "http://[/"])
 def test_a_bad_url_is_refused_without_being_repeated(url: str):
     with pytest.raises(BadOption, match=r"llm\.base_url") as refusal:
-        refuse_url(url, "--llm.base-url")
+        refuse_url(url, "`llm.base_url`")
     assert url not in str(refusal.value)
 
 

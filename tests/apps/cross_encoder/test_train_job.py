@@ -274,7 +274,7 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"labels": "nowhere.csv"}, "--labels nowhere.csv does not exist"),
+        ({"labels": "nowhere.csv"}, "`labels='nowhere.csv'` does not exist"),
         ({"labels": ""}, "give a run folder, a table, or stated"),
         ({"labels": "{folder}/task"}, "holds no config.json; give the folder of a run"),
         ({"labels": "{folder}/concat"}, "is not a run"),
@@ -287,9 +287,9 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
         ({"out": "{folder}/concat", "labels": "stated", "seed": 1}, "seed: 0 there, 1 here"),
         ({"out": "{folder}/concat", "labels": "{folder}/few.csv"}, "labels_digest"),
         ({"out": "{folder}/task"}, "is a task folder"),
-        ({"top": 0}, "--top is 0"),
+        ({"top": 0}, "`top` is 0"),
         ({"columns": "a"}, "--columns is a"),
-        ({"concat_batch": 0}, "--concat-batch is 0"),
+        ({"concat_batch": 0}, "`concat_batch` is 0"),
         ({"evaluation": EvaluationConfig(mode="exact")}, "counts cosines"),
         ({"training": TrainingConfig(workers=2)}, "--training.workers is for"),
         ({"training": TrainingConfig(frozen_layers=1)}, "--training.frozen-layers is for --model cosine"),

@@ -59,8 +59,8 @@ def test_best_partners_are_judged_only_where_matches_are_in_the_samples_alike():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"suggest": 0}, "--suggest is 0; give at least 1"),
-        ({"suggest": 10_001}, "--suggest is 10,?001; give at most 10,?000"),
+        ({"suggest": 0}, "`suggest` is 0; give at least 1"),
+        ({"suggest": 10_001}, "`suggest` is 10,?001; give at most 10,?000"),
         ({"suggest": 5, "drift": False}, "leave --no-drift out"),
         ({"suggest": 5, "split": "dev"}, "those of dev are held out; leave out --suggest"),
     ],

@@ -43,5 +43,5 @@ def test_cells_that_a_spreadsheet_would_run_are_counted():
     assert not [line for line in summary_lines({**RECORD, "formula_cells": 0}, symmetric=True) if "formulas" in line]
     (line,) = [line for line in summary_lines({**RECORD, "formula_cells": 3}, symmetric=True) if "formulas" in line]
     assert line == (
-        "a spreadsheet would run 3 cells of the CSV files as formulas; --escape-formulas puts a quote before them"
+        "a spreadsheet would run 3 cells of the CSV files as formulas; `escape_formulas` puts a quote before them"
     )

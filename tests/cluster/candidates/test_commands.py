@@ -270,7 +270,7 @@ def test_what_needs_one_cosine_for_all_pairs_refuses(run, task, tmp_path, monkey
     for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1)):
         with pytest.raises(BadOption, match=f"{has}.*load_model cannot use"):
             load()
-    with pytest.raises(BadOption, match=r"has a matcher.*--round 0 without it is the cosine"):
+    with pytest.raises(BadOption, match=r"has a matcher.*`round=0` without it is the cosine"):
         run.with_neighbourhood(0.0)
     code, said = call(monkeypatch, capsys, mine, f"--task {task} --run {run.path} --out {tmp_path / 'mined'}")
     assert code == 2

@@ -173,7 +173,7 @@ def test_an_index_of_two_actors_finds_what_one_of_a_process_finds(copy, either_w
         ("model", "is not trained to its end"),
         ("index", "has no index; make it"),
         ("index/questions.parquet", "make it again: python -m jobs.paraphrase index"),
-        ("index/index-000.faiss", "make it again: jobs.paraphrase index"),
+        ("index/index-000.faiss", "make it again: `al-ray paraphrase index`"),
         ("config.json", "holds no paraphrase model"),
     ],
 )
@@ -206,7 +206,7 @@ def test_an_index_of_another_model_is_refused(copy):
         ({}, "give --question TEXT or --questions FILE"),
         ({"question": "a", "questions": Path("b")}, "give --question TEXT or --questions FILE"),
         ({"question": " "}, "is empty"),
-        ({"question": "a", "count": 0}, "--count is 0"),
+        ({"question": "a", "count": 0}, "`count` is 0"),
         ({"questions": Path("gone.txt")}, "gone.txt cannot be read"),
     ],
 )
