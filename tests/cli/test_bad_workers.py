@@ -79,8 +79,8 @@ def refused(monkeypatch, capsys, line: str) -> str:
         ("--encoder random-bert --search.index IVF1000,Flat --evaluation.examples 0", "--search.index IVF1000,Flat on"),
         slow("--encoder HERE/good --encoder-layers 2", "--encoder-layers 2: {here}/good has 1 to 1"),
         slow("--encoder random-bert --max-length 999", "--max-length 999 is beyond random-bert's 160 positions; lower"),
-        slow("--encoder random-bert --search.index Nonsense", "--search.index Nonsense on"),
-        slow("--encoder random-bert --search.index PQ7", "--search.index PQ7 on"),
+        slow("--encoder random-bert --search.index Nonsense", "--search.index 'Nonsense' on"),
+        slow("--encoder random-bert --search.index PQ7", "--search.index 'PQ7' on"),
     ],
 )  # fmt: skip
 def test_what_a_worker_refuses_leaves_the_folder_to_the_right_command(
