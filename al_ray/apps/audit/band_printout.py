@@ -172,7 +172,7 @@ def _with_errors(
     wrong, thresholds = float(answers.rate[0]), list[dict[str, Any]]()
     lines = [
         f"two people answered {answers.pairs:,} pairs alike in {answers.alike:,}, so about {wrong:.1%} of the labels "
-        "are wrong; with such errors (95%):"
+        "are wrong; with such errors (95%, but recall over all pairs 90% in the worst simulation):"
     ]
     for at in measured:
         found = with_errors(audit, at.threshold, answers, rng)

@@ -91,10 +91,18 @@ def possible(
     draws: DRAWS if None.
     """
     draws = DRAWS if draws is None else draws
-    have, lack = (count + 1, sampled - count) if end == "high" else (count, sampled - count + 1)
-    share = rng.beta(have, lack, draws) if have and lack else np.full(draws, float(have > 0))
     unseen = np.broadcast_to(np.asarray(population, dtype=np.int64) - sampled, draws)
-    return count + rng.binomial(unseen, share)
+    return count + rng.binomial(unseen, possible_share(count, sampled, end, rng, draws))
+
+
+def possible_share(count: int, sampled: int, end: End, rng: np.random.Generator, draws: int | None = None) -> Floats:
+    """Draw (draws,) shares of an infinite population with a property that `count` of `sampled` pairs have.
+
+    draws: DRAWS if None.
+    """
+    draws = DRAWS if draws is None else draws
+    have, lack = (count + 1, sampled - count) if end == "high" else (count, sampled - count + 1)
+    return rng.beta(have, lack, draws) if have and lack else np.full(draws, float(have > 0))
 
 
 def estimate(value: float, figure: Figure) -> Estimate:

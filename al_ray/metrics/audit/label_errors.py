@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from al_ray.core.scorer import Floats
-from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, End, estimate
+from al_ray.metrics.audit.false_positives import OPPOSITE, End, estimate, possible_share
 from al_ray.metrics.audit.score_bands import BandAudit, Part
 from al_ray.metrics.average_precision import Estimate
 
@@ -50,8 +50,8 @@ class TwoAnswers:
         return self.wrong(np.array([1 - self.alike / self.pairs]))
 
     def draws(self, end: End, rng: np.random.Generator) -> Floats:
-        """Draw (DRAWS,) shares of wrong labels from an exact limit of the share of pairs on which people differ."""
-        return self.wrong(_limit(self.pairs - self.alike, self.pairs, end, rng))
+        """Draw shares of wrong labels from an exact limit of the share of pairs on which people differ."""
+        return self.wrong(possible_share(self.pairs - self.alike, self.pairs, end, rng))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _ratio(
 
     def matches(parts: Sequence[Part], wrong: Floats, own: int, end: End | None) -> Floats:
         shares = (
-            np.full_like(wrong, part.share) if end is None else _limit(part.matches, part.answered, end, rng)
+            np.full_like(wrong, part.share) if end is None else possible_share(part.matches, part.answered, end, rng)
             for part in parts
         )
         true = (np.clip((share - wrong) / (1 - 2 * wrong), 0, 1) for share in shares)
@@ -109,9 +109,3 @@ def _ratio(
         return np.minimum(few, many) if end == "low" else np.maximum(few, many)
 
     return estimate(float(with_share(answers.rate, None)[0]), figure)
-
-
-def _limit(count: int, sampled: int, end: End, rng: np.random.Generator) -> Floats:
-    """Draw (DRAWS,) shares from an exact limit."""
-    have, lack = count + (end == "high"), sampled - count + (end == "low")
-    return rng.beta(have, lack, DRAWS) if have and lack else np.full(DRAWS, float(have > 0))

@@ -5,14 +5,14 @@ import pytest
 
 from al_ray.core.labels import NO, YES
 from al_ray.core.rng import generator
-from al_ray.metrics.audit import false_positives, label_errors, score_bands
+from al_ray.metrics.audit import false_positives, score_bands
 from al_ray.metrics.audit.label_errors import TwoAnswers, with_errors
 from al_ray.metrics.audit.score_bands import BandAudit
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    for module in (false_positives, label_errors, score_bands):
+    for module in (false_positives, score_bands):
         monkeypatch.setattr(module, "DRAWS", 1000)
 
 
