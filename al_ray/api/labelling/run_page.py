@@ -23,7 +23,7 @@ from al_ray.storage.uri import StoragePath
 
 FAREWELL = 2.5
 """Seconds for which the page is served after the end of a run, so that open pages show it."""
-PREFIX = "--page."
+PREFIX = "page."
 
 
 class RunPage:

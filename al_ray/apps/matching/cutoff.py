@@ -113,8 +113,9 @@ def _given(options: MatchOptions, model: MatchingModel, assign: Assignment) -> C
     stored = f"several thresholds ({', '.join(model.thresholds)})" if model.thresholds else "no threshold"
     raise BadOption(
         f"{model.path} has {stored}, and no cutoff is given: give `precision=P`, `recall=R`, `costs=(M, A)`, "
-        "`at_p=P`, `at_score=S`, `at_cosine=C`, `at_boundary=True` or `best=N`, or `assign='mutual'`, which needs none; "
-        "a threshold is chosen by `al-ray evaluate ... --threshold-for precision=0.9` or by `al_ray.estimate_audit`"
+        "`at_p=P`, `at_score=S`, `at_cosine=C`, `at_boundary=True` or `best=N`, or `assign='mutual'`, which needs "
+        "none; a threshold is chosen by `al-ray evaluate ... --threshold-for precision=0.9` or by "
+        "`al_ray.estimate_audit`"
     )
 
 
@@ -228,8 +229,8 @@ def refuse_split(score: float | None, cutoff: Cutoff) -> None:
     """Raise BadOption for a `split_bridges` below which there is no match."""
     if score is not None and score <= cutoff.score:
         raise BadOption(
-            f"{option('split_bridges', _number(score))} is not above the cutoff {cutoff.score:.4g} ({cutoff.source}), so it "
-            "takes no match out; give a higher score, or leave it out"
+            f"{option('split_bridges', _number(score))} is not above the cutoff {cutoff.score:.4g} ({cutoff.source}), "
+            "so it takes no match out; give a higher score, or leave it out"
         )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.core.errors import BadOption
-from al_ray.core.naming import option
 from al_ray.core.labels import NO, UNSURE, YES
+from al_ray.core.naming import option
 from al_ray.core.pairs import NO_KEYS, NO_PAIRS, Keys, PairSpace, is_in
 from al_ray.core.same_texts import rows_in
 from al_ray.core.task import Task, strings_at

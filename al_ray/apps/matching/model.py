@@ -101,12 +101,15 @@ def match_command(run: RunFolder) -> str | None:
     assert model.scorer is not None
     # Between two tables mutual best matches need no cutoff.
     two, boundary = not run.task.symmetric or needs_two_sides(model, config), model.scorer.has_boundary
-    options = options_of(
-        "MatchOptions", left=Code("FILE"), right=Code("FILE") if two else None,
-        at_boundary=True if boundary and not two else None, best=None if boundary or two else Code("N"),
-        text_columns=None if table_options(config) else Code("NAME"),
+    return call(
+        "match", model=run.path,
+        options=options_of(
+            "MatchOptions", left=Code("FILE"), right=Code("FILE") if two else None,
+            at_boundary=True if boundary and not two else None, best=None if boundary or two else Code("N"),
+            text_columns=None if table_options(config) else Code("NAME"),
+        ),
+        out=Code("DIR"),
     )  # fmt: skip
-    return call("match", model=run.path, options=options, out=Code("DIR"))
 
 
 def table_options(config: RunConfig) -> Mapping[str, Any]:

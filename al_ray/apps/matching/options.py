@@ -41,7 +41,9 @@ class MatchSearchConfig:
         if not self.index:
             raise BadOption("`search.index` is empty; give an index, such as Flat")
         if self.kind == "exact" and replace(self, kind="knn") != MatchSearchConfig("knn"):
-            raise BadOption("`search.neighbours`, `search.index` and `search.nprobe` go with `search.kind='knn'`; add it")
+            raise BadOption(
+                "`search.neighbours`, `search.index` and `search.nprobe` go with `search.kind='knn'`; add it"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +190,7 @@ class MatchOptions(CutoffOptions):
             CanonicalRule.parse(self.canonical)
         if self.suggest is not None and not self.drift:
             raise BadOption(
-                "`suggest` prefers texts unlike training, which `drift=False` does not look for; leave `drift=False` out"
+                "`suggest` prefers texts unlike training, which `drift=False` does not look for; leave one of them out"
             )
         if self.suggest is not None and self.split not in (None, "train"):
             raise BadOption(

@@ -98,10 +98,9 @@ def match_texts(
 ) -> MatchResult:
     """Match texts by a model, and write matches and clusters into a folder.
 
-    The model's run decides the encoder, its maximum length and prompts. All pairs of texts are compared. Rerun the same
-    command after a stop; matches of other texts or of another model are not replaced. look: sees the pool of the texts
-    once they are matched, and returns what match.json has besides. called: turns a text that names options into what
-    the page shows.
+    The model's run decides the encoder, its maximum length and prompts. Rerun the same command after a stop; matches of
+    other texts or of another model are not replaced. look: sees the pool of the texts once they are matched, and
+    returns what match.json has besides. called: turns a text that names options into what the page shows.
     """
     if model.run is not None:
         refuse_inside(out, storage_path(model.config.task))

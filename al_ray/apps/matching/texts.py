@@ -41,8 +41,8 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
     if folder is not None:
         if columns:
             raise BadOption(
-                f"the column {columns[0]!r} is one of a table, and {option('left', folder)} is a task folder, which has "
-                "none; give the tables of its texts"
+                f"the column {columns[0]!r} is one of a table, and {option('left', folder)} is a task folder, which "
+                "has none; give the tables of its texts"
             )
         if options.right is not None:
             raise BadOption(f"{option('left', folder)} is a task folder, which has both sides; leave out `right`")
@@ -159,7 +159,7 @@ def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
 
 
 def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
-    """Raise BadOption for options that `match_into` takes from the matches that are there, and where it cannot add texts."""
+    """Raise BadOption for options that `match_into` takes from its folder, and where it cannot add texts."""
     given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
     given += [name for name in ("assign", *CLUSTER_OPTIONS) if getattr(options, name) is not None]
     if given:
@@ -180,7 +180,8 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
             "`al_ray.match_into` cannot add to the N best pairs of `best=N`; match all texts again with another `out`"
         )
     table = about["table"]
-    conditions = [f"`OwnTexts.{name}`" for name in ("same", "different") if table[name] is not None]
+    given_conditions = ("`OwnTexts.same`", table["same"]), ("`OwnTexts.different`", table["different"])
+    conditions = [name for name, columns in given_conditions if columns is not None]
     if conditions:
         raise BadOption(
             f"`al_ray.match_into` cannot add to matches under {conditions[0]}; match all texts again with another `out`"

@@ -47,8 +47,8 @@ def read_matches(folder: Path) -> WrittenMatches:
     """Read the matches of a folder; WrongFolder if it has none, or if the command that writes them was stopped."""
     if not (folder / RECORD).is_file():
         raise WrongFolder(
-            f"{folder} holds no {RECORD}; give `matches` the folder that `al_ray.match` wrote, and rerun `al_ray.match` "
-            "if it was stopped"
+            f"{folder} holds no {RECORD}; give `matches` the folder that `al_ray.match` wrote, and rerun "
+            "`al_ray.match` if it was stopped"
         )
     rule = read_json(folder / RECORD, ["assign"], CURE)["assign"]
     if rule not in ASSIGNMENTS:

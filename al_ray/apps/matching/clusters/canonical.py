@@ -49,8 +49,8 @@ class CanonicalRule:
         if others and numbers:
             one, where = values[others[0]][:100], nodes.ids(np.array(others[:1]))[0]
             raise BadOption(
-                f"{option('canonical', f'{self.kind}:{self.column}')}: {numbers:,} values are numbers, and {len(others):,} "
-                f"are none, such as {one!r} of id {where!r}; correct these cells or empty them"
+                f"{option('canonical', f'{self.kind}:{self.column}')}: {numbers:,} values are numbers, and "
+                f"{len(others):,} are none, such as {one!r} of id {where!r}; correct these cells or empty them"
             )
 
     def choose(self, nodes: Nodes, labels: Rows, clusters: Rows) -> Rows:

@@ -109,8 +109,8 @@ def digest_of_cells(task: Task) -> str:
 def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
     """Return the number of the state of a match folder, 0 without one.
 
-    WrongFolder if it is of other texts or of another model, or if `match_into` has changed the texts: a command that matches
-    all texts would throw them away. made_from: digest of the model and the texts of that command.
+    WrongFolder if it is of other texts or of another model, or if `match_into` has changed the texts: a command that
+    matches all texts would throw them away. made_from: digest of the model and the texts of that command.
     """
     if not (folder / STATE).exists():
         return 0

@@ -19,20 +19,20 @@ def matches_page(summary: MatchSummary, called: Callable[[str], str] = str) -> s
     called: turns a text that names options in backticks, as Python, into what is shown; the backticks are left out.
     """
 
-    def shown(text: str) -> str:
+    def named(text: str) -> str:
         return called(text).replace("`", "")
 
     return render(
         Path(__file__).with_name("match.html"),
         summary=summary,
         record=summary.record,
-        facts=[(name, shown(words)) for name, words in facts(summary)],
+        facts=facts(summary, named),
         pictures=list(_pictures(summary)),
         bands=band_table(summary.bands),
         sizes=None if summary.clusters is None else size_table(summary.clusters.sizes),
         drift=None if summary.drift is None else drift_table(summary.drift),
         name_of=name_of,
-        shown=shown,
+        named=named,
         characters=SHOWN_CHARACTERS,
     )
 
