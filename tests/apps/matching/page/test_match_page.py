@@ -55,7 +55,7 @@ def record(task: Task, count: int, by_label: int = 0, cutoff: float | None = 0.5
         "model": {"run": "runs/<i>shop", "round": 3, "digest": "d"}, "left": len(task.left), "right": len(task.right),
         "pairs": 10, "assign": "all", "clustering": "components", "matches": count, "by_label": by_label,
         "labelled_no": 2, "changed_texts": 0, "unused_labels": 0,
-        "cutoff": {"source": "--at-score 0.5", "score": cutoff, "precision": None, "recall": None},
+        "cutoff": {"source": "`at_score=0.5`", "score": cutoff, "precision": None, "recall": None},
     } | changed  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def test_of_two_tables_sides_are_named_also_in_clusters():
     assert "3 clusters" in visible(page)
     assert "right: r2" in visible(page)
     assert '<span class="id">left <bdi>l0&lt;b&gt;</bdi></span>' in page
-    assert "no lowest score (--at-score 0.5)" in page
+    assert "no lowest score (at_score=0.5)" in page
     # Left texts 0, 1 and 2; right texts 1, 2 and 3.
     assert "3 of 5 left texts with a match" in visible(page)
     assert "3 of 4 right texts with a match" in visible(page)
