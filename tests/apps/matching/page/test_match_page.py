@@ -26,6 +26,7 @@ from al_ray.apps.matching.page.summary import (
 )
 from al_ray.apps.matching.page.tables import estimate
 from al_ray.apps.matching.why.reasons import Reasons
+from al_ray.cli._shared.called import as_called
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import Part, differences
 from al_ray.matcher.splines import Splines
@@ -189,6 +190,14 @@ def test_without_matches_the_page_says_so(symmetric):
     assert "No two texts are in one cluster." in page
     assert "<figure" not in page
     assert "nan" not in visible(page).lower().split()
+
+
+def test_options_are_named_as_the_caller_names_them():
+    found, none = summary_of(table(WORDS), SMALL), summary_of(table(WORDS), {})
+    assert "(at_score=0.5)" in matches_page(found)
+    assert "(--at-score 0.5)" in matches_page(found, as_called)
+    assert "<code>best=N</code> and <code>assign=&#39;mutual&#39;</code> need no cutoff" in matches_page(none)
+    assert "<code>--best N</code> and <code>--assign mutual</code> need no cutoff" in matches_page(none, as_called)
 
 
 def test_of_two_tables_sides_are_named_also_in_clusters():
