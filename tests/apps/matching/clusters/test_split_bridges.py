@@ -22,7 +22,7 @@ def test_a_weak_bridge_is_left_out_and_listed(matcher):
     found = matcher.match("out", TEXTS, at_score=0.25, split_bridges=0.35)
     assert matcher.clusters("out") == {"1": 0, "2": 0, "3": 1, "4": 1}
     assert matcher.rows("out/bridges.csv") == [{"left_id": "2", "right_id": "3", "score": "0.3"}]
-    line = "matches that join no clusters, as weak bridges (--split-bridges 0.35): 1 (bridges.csv)"
+    line = "matches that join no clusters, as weak bridges (`split_bridges=0.35`): 1 (bridges.csv)"
     assert line in list(found.summary)
     # It is still a match.
     assert frozenset(("2", "3")) in matcher.matches("out")
