@@ -139,7 +139,7 @@ def open_model(path: StoragePath, asked: RoundName = None) -> MatchingModel:
         return _model_of_run(path, asked)
     of = run_of_model(path.resolve())
     if asked is not None and (of is None or of[1] != asked):
-        raise BadOption(f"{option('round', asked)}: {path} is one model, and only a run has several; leave it out")
+        raise BadOption(f"{option('round', asked)}: {path} is one model, and only a run has several; leave `round` out")
     return _copied_model(path.resolve()) if of is None else _model_of_run(*of)
 
 
