@@ -507,9 +507,10 @@ def test_the_line_after_labels_of_another_run_makes_a_run_that_trains_on_them(
     run = place / "june"
     printed = labels(monkeypatch, capsys, "import", "--run", run, "--task", place / "task", "--labels", place / "may")
     hint, _, command = printed.splitlines()[-1].partition(": ")
-    words = ["--config", place / "may", "--task", place / "task", "--out", run, *added]
+    before, after = (added, []) if "--strategy" in added else ([], added)
+    words = ["--config", place / "may", "--task", place / "task", *before, "--out", run, *after]
     assert shlex.split(command) == ["python", "-m", "jobs.run", *map(str, words)]
-    assert hint == "to train on them" + " (with all --llm options as before)" * ("oracle" in options)
+    assert hint == "to train on them" + " (with all options of llm as before)" * ("oracle" in options)
     parsed = parse_arguments(shlex.split(command)[3:])
     with opened(run, task) as folder:
         folder.bind(parsed.run)
@@ -525,7 +526,7 @@ def test_the_lines_that_resume_a_run_of_a_language_model_name_the_options_that_i
     ledger.add_batch(2, Batch(pairs_of(task, 4, 6), np.full(2, 0.5), "uncertainty"))
     ledger.add_answers(2, make_answers(np.array([1]), np.array([YES], dtype=np.uint8), "llm:judge"))
     line = f"python -m jobs.run --out {by_model} --config {by_model} --llm.model MODEL --llm.definition TEXT"
-    hint = "(with all --llm options as before)"
+    hint = "(with all options of llm as before)"
     said = labels(monkeypatch, capsys, "status", "--run", by_model).splitlines()
     assert said[-1] == f"to resume {hint}: {line}"
     said = labels(monkeypatch, capsys, "close", "--run", by_model).splitlines()
