@@ -75,8 +75,9 @@ class LabelStatus:
         yield from (f"limit: {option} {limit:,.6g}" for option, limit in self.limits.items())
         yield from self.advice
         if self.complete:
-            config = options_of("AuditConfig", split="train", by_score=True)
-            audit = call("sample_audit", run=run_at(self.run), config=config)
+            audit = call(
+                "sample_audit", run=run_at(self.run), config=options_of("AuditConfig", split="train", by_score=True)
+            )
             yield f"how many matches are left in each band of score: {audit}"
         if self.missing_dev:
             words = f"{self.missing_dev:,} dev labels, which say how good its model is"

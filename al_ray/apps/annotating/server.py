@@ -62,8 +62,7 @@ def address(host: str, port: int) -> str:
 
 def checked_token(options: PageOptions, prefix: str = "") -> str | None:
     """Return the token of the page; BadOption for an address that is open without one."""
-    name = f"{prefix}token_file"
-    token = read_token(options.token_file, f"`{name}`")
+    token = read_token(options.token_file, f"`{prefix}token_file`")
     refuse_open(options.host, token, prefix)
     return token
 

@@ -159,10 +159,11 @@ def second_draw_of(run: str, path: str, record: Record, rule: Rule, last: bool) 
     out = next(name for name in names if not Path(name).exists())
 
     def second_draw(labels: int) -> str:
-        config = options_of(
-            "AuditConfig", split=record.asked.split, round=None if last else record.asked.round, by_score=True,
-            after=path, threshold_for=rule.target, budget=labels,
+        return call(
+            "sample_audit", run=run_at(run), config=options_of(
+                "AuditConfig", split=record.asked.split, round=None if last else record.asked.round, by_score=True,
+                after=path, threshold_for=rule.target, budget=labels,
+            ), out=out,
         )  # fmt: skip
-        return call("sample_audit", run=run_at(run), config=config, out=out)
 
     return second_draw

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.naming import Code, call, options_of
+from al_ray.core.naming import Code, call
 from al_ray.storage.files import read_json
 
 CPU, CUDA = "cpu", "cuda"
-MEASURE = call("plan", options=options_of("PlanOptions", measure=True, constants=Code("FILE")))
+MEASURE = call("plan", options=Code("al_ray.PlanOptions(measure=True, constants=FILE)"))
 CURE = f"make it with: {MEASURE}"
 
 
