@@ -163,7 +163,7 @@ class AuditFolder:
     def holds(self, options: AuditOptions | MatchAuditOptions) -> bool:
         """Return whether the folder holds this audit; WrongFolder for another audit, or a sheet without a record."""
         if self.path.exists() and not self.path.is_dir():
-            raise WrongFolder(f"{self.path} is a file; give `out` a folder")
+            raise WrongFolder(f"{self.path} is a file; give the `out` of a folder")
         if not (self.path / RECORD).exists():
             if (self.path / f"{STEM}.csv").exists() or (self.path / f"{STEM}.json").exists():
                 raise WrongFolder(

@@ -166,7 +166,7 @@ class AugmentConfig(EncoderOptions):
         check_bounds(self)
         if (self.gold is None) == (self.task is None) or (self.task is None) != (self.labels is None):
             raise BadOption(
-                "give the gold pairs: `gold='stsb:FOLDER'`, or `task` with `labels` of a run, a file or stated"
+                "give the gold pairs: `gold='stsb:FOLDER'`, or `task=TASK` with `labels=RUN`, a table or stated"
             )
         # TrainConfig validates the teacher's options.
         assert self.teaching

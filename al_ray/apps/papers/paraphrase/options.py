@@ -77,7 +77,8 @@ class ParaphraseConfig:
             value = getattr(self, one.name)
             if value == one.default or one.name not in LOSSES_OF:
                 continue
-            of, there = " and ".join(option("loss", name) for name in LOSSES_OF[one.name]), self.loss
+            first, *others = LOSSES_OF[one.name]
+            of, there = " and ".join([option("loss", first), *others]), self.loss
             if self.loss in LOSSES_OF[one.name]:
                 if one.name != "sample" or self.miner == "model":
                     continue
