@@ -105,8 +105,8 @@ def annotate(
     """Lock a folder whose pairs people label: the open round of a run, a sample of an audit or suggested pairs.
 
     Give one of run, audit and matches. `plan` of the result says what would be labelled, and its `serve` serves the
-    page. Every answer is on disk before the next pair is shown. called: turns the text of a command into what the page
-    shows.
+    page. Every answer is on disk before the next pair is shown. called: turns a text that names a function or an option
+    into what the page shows.
 
     Examples:
         >>> with al_ray.annotate(audit=folder / "run" / "audit-test-by-score") as page:
@@ -129,7 +129,8 @@ def annotate(
         path, opening = Path(matches or ""), _matches
     try:
         with opening(path) as (source, status):
-            yield LabelPage(path, source, replace(status, command=called(status.command)), options, token)
+            shown = replace(status, command=called(status.command), learnt=tuple(map(called, status.learnt)))
+            yield LabelPage(path, source, shown, options, token)
     except FolderInUse as error:
         raise FolderInUse(f"{error}{address_in(path)}") from error
 

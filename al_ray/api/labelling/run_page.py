@@ -40,7 +40,7 @@ class RunPage:
     ) -> None:
         """Check the options; BadOption for an address that is open without a token.
 
-        on_page: receives the address. called: turns the text of a command into what the page shows.
+        on_page: receives the address. called: turns a text that names a function or an option into what the page shows.
         """
         if not isinstance(out, Path):
             raise BadOption(f"`oracle='page'` needs a run folder on a local disk; {option('out', out)} is a URI")
@@ -76,7 +76,7 @@ class RunPage:
 
         def on_round(line: dict[str, Any]) -> None:
             first(line)
-            learnt = (*comparison(line), *advice(self.out))
+            learnt = tuple(map(self.called, (*comparison(line), *advice(self.out))))
             self.status = RunStatus("choose pairs", rounds=round_table(complete_rounds(self.out)), learnt=learnt)
 
         return on_round
