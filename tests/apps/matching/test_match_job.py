@@ -209,10 +209,13 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
     ("options", "message"),
     [
         ("--at-p 0.5", r"--at-p needs probabilities.*jobs.audit estimate --update-scorer"),
-        ("--precision 0.9", r"has no threshold for precision=0.9; choose one: jobs.evaluate --run .* --threshold-for"),
+        (
+            "--precision 0.9",
+            r"has no threshold for precision=0.9; choose one: python -m jobs.evaluate --run .* --threshold-for",
+        ),
         (
             "--costs 10 1",
-            r"threshold for costs=10,1; choose one: jobs.evaluate .* --threshold-for \S*$",
+            r"threshold for costs=10,1; choose one: python -m jobs.evaluate .* --threshold-for \S*$",
         ),
         ("--assign all", r"has no threshold, and no cutoff is given.*--assign mutual"),
         ("--at-score 0.5 --best 3", r"--at-score and --best are two cutoffs"),
