@@ -356,9 +356,10 @@ def test_texts_below_the_commands_are_in_python_and_name_what_is_there(monkeypat
         ("give `ot`, `RunConfig.at_score`, `al_ray.open_round()` and `al-ray runs`", 4),
     ],
 )
-def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, text, found):
+@pytest.mark.parametrize("name", ["al_ray.runs.x", "al_ray.api.x", "al_ray.apps.audit.x"])
+def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, name, text, found):
     monkeypatch.setattr(sys, "argv", ["program"])
-    lines = list(not_in_python({"al_ray.runs.x": Module("al_ray.runs.x", f"TEXT = {text!r}")}))
+    lines = list(not_in_python({name: Module(name, f"TEXT = {text!r}")}))
     names = [name for line in lines for name in line.partition(": ")[2].split(", ")]
     assert names == found if isinstance(found, list) else len(names) == found
 
