@@ -610,7 +610,10 @@ def test_a_round_that_is_closed_says_that_open_dev_pairs_are_asked_for_first(beg
         answer(folder.dev_labels, 1, labels_of("yyn"))
     printed = labels(monkeypatch, capsys, "close", "--run", run).splitlines()
     assert printed[0] == "round 2 is closed with 1 labels; 2 pairs leave it"
-    assert printed[2] == "it asks for the labels of 9 dev pairs first; with --dev-labels 0 it goes on without them"
+    assert (
+        printed[2]
+        == "it asks for the labels of 9 dev pairs first; with jobs.run --dev-labels 0 it goes on without them"
+    )
     # Pairs, yes, no, unsure and open ones: the two pairs without a label have left the round.
     second = labels(monkeypatch, capsys, "status", "--run", run).splitlines()[2].split()
     assert [second[0], *second[2:7]] == ["2", "3", "1", "0", "0", "0"]

@@ -108,12 +108,11 @@ def _labels_of(labels: Sequence[tuple[str, str, str]], task: Task) -> tuple[Pair
         named = [one[place] for one in labels]
         unknown = next((one for one in named if one not in ids), None)
         if unknown is not None:
-            given = option(name, unknown)
-            raise BadOption(f"{given} is not an id of the task's {side} texts; see its {side}.parquet")
+            raise BadOption(f"`{name}` {unknown!r} is not an id of the task's {side} texts; see its {side}.parquet")
         rows.append([ids.index(one) for one in named])
     wrong = next((label for *_, label in labels if label not in CODES), None)
     if wrong is not None:
-        raise BadOption(f"{option('label', wrong)}: give {', '.join(CODES)}")
+        raise BadOption(f"`label` is {wrong!r}; give {', '.join(CODES)}")
     return as_pairs(*rows), np.array([CODES[label] for *_, label in labels], dtype=np.uint8)
 
 

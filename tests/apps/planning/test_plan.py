@@ -614,7 +614,7 @@ def test_static_at_every_budget_embeds_and_searches_before_each_training_and_tak
     assert reasons(static, static.setting.config)[0].startswith("strategy: static; the time of")
     stated = reasons(static, replace(static.setting.config, strategy="stated"))[0]
     assert stated.startswith(
-        "strategy: stated; takes all stated pairs, whatever the labels below; to plan for n of them"
+        "strategy: stated; takes all stated pairs, whatever the labels below; to plan for N of them"
     )
     assert "at once" in reasons(static, replace(rounds, strategy="static"))[0]
 
