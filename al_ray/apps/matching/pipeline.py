@@ -130,9 +130,7 @@ def match_texts(
         clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn":
-            about = (
-                _about(matching) | cells_of(matching) | {"table": table_record(options, model), "made_from": made_from}
-            )
+            about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
         write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": search} | seen
         added |= {} if matches.reasons is None else {"why": matches.reasons.record}
