@@ -21,8 +21,8 @@ def resume_call(run: StoragePath, rounds: int, task: StoragePath | None = None) 
 
 def hint(config: RunConfig) -> str:
     """Return what to say before such a call of the options that no folder stores."""
-    group = "".join(name.partition(".")[0] for name, _ in oracle_kind(config.oracle).resumed_with[:1])
-    return f" (with all options of {group} as before)" if group else ""
+    options = oracle_kind(config.oracle).resumed_with
+    return f" (with all options of {options[0][0].partition('.')[0]} as before)" if options else ""
 
 
 def step_after_import(run: StoragePath, rounds: int, task: StoragePath | None, source: StoragePath) -> str:
