@@ -161,7 +161,7 @@ def written_by(call: ast.Call) -> Iterator[str]:
     function = call.func.id if isinstance(call.func, ast.Name) else ""
     # A variable may have such a name, too: call(*arguments).
     if (
-        function not in ("option", "call", "command", "options_of")
+        function not in ("option", "call", "command", "options_of", "config_at")
         or not call.args
         or isinstance(call.args[0], ast.Starred)
     ):
@@ -175,7 +175,7 @@ def written_by(call: ast.Call) -> Iterator[str]:
     elif function == "command":
         yield f"`al-ray {name} {' '.join('--' + one.replace('_', '-') for one in names)}`"
     else:
-        yield from (f"`{name}.{one}`" for one in names)
+        yield from (f"`{'RunConfig' if function == 'config_at' else name}.{one}`" for one in names)
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -306,8 +306,7 @@ def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options
 
 IN_PYTHON = (
     *("core", "metrics", "storage", "datasets", "encoders", "active_learning"),
-    *("runs", "training", "search", "matcher", "oracles", "running", "cluster"),
-    *("apps.drift", "apps.exporting", "apps.http", "apps.matching", "apps.serving"),
+    *("runs", "training", "search", "matcher", "oracles", "running", "cluster", "api", "apps"),
 )
 """Folders of al_ray whose texts name options and functions in Python."""
 IN_FLAGS = {
@@ -357,9 +356,10 @@ def test_texts_below_the_commands_are_in_python_and_name_what_is_there(monkeypat
         ("give `ot`, `RunConfig.at_score`, `al_ray.open_round()` and `al-ray runs`", 4),
     ],
 )
-def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, text, found):
+@pytest.mark.parametrize("name", ["al_ray.runs.x", "al_ray.api.x", "al_ray.apps.audit.x"])
+def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, name, text, found):
     monkeypatch.setattr(sys, "argv", ["program"])
-    lines = list(not_in_python({"al_ray.runs.x": Module("al_ray.runs.x", f"TEXT = {text!r}")}))
+    lines = list(not_in_python({name: Module(name, f"TEXT = {text!r}")}))
     names = [name for line in lines for name in line.partition(": ")[2].split(", ")]
     assert names == found if isinstance(found, list) else len(names) == found
 
