@@ -6,11 +6,12 @@ score, for which no match need be known. estimate reads the labels. Every option
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import tyro
 
 import al_ray
+from al_ray.cli._shared.blocks import SearchCluster
 from al_ray.cli._shared.entry import as_called, parse_options
 from al_ray.cli._shared.option_types import LEAST_GUARANTEE, MOST_GUARANTEE, PathOrUri, with_guarantee
 from al_ray.cli._shared.progress import Progress
@@ -25,15 +26,13 @@ from al_ray.core.errors import BadOption
 class Sample(al_ray.AuditConfig):
     """Draw pairs to label."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
-
     run: PathOrUri | None = None
     """Run folder, whose model is audited."""
     matches: Path | None = None
     """Folder that jobs.match wrote, in place of --run: draw from its matches. Goes with --budget, --seed and --out."""
     out: Path | None = None
     """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score or MATCHES/audit when not given."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    cluster: SearchCluster = field(default_factory=ClusterConfig)
 
     def __post_init__(self) -> None:
         """Validate options."""

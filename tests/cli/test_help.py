@@ -5,13 +5,14 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pytest
 
 from al_ray.cli import audit
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._shared import entry
+from al_ray.cli._shared.blocks import Block
 from al_ray.cli._shared.help import to_tyro
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import EncoderOptions
@@ -62,8 +63,8 @@ def pages_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     return {word: page_of(capsys, monkeypatch, name, *word.split()) for word in words or [""]}
 
 
-# Options of blocks that several commands share, which these commands do not use.
-UNUSED = {
+# Options of blocks that several commands share, which these commands leave out.
+LEFT_OUT = {
     "audit sample": {"--checkpoint-seconds"},
     "augment": {"--mapped-above", "--keep-vectors", "--shared-storage"},
     "evaluate": {"--checkpoint-seconds"},
@@ -75,13 +76,13 @@ UNUSED = {
 
 
 def test_a_command_has_no_option_of_a_shared_block_that_it_does_not_use(capsys, monkeypatch):
-    for command, unused in UNUSED.items():
+    for command, unused in LEFT_OUT.items():
         name, _, word = command.partition(" ")
         shown = options_of(pages_of(capsys, monkeypatch, name)[word])
         assert not unused & set(shown), command
         assert len(shown) > 5
     every = options_of(page_of(capsys, monkeypatch, "run"))
-    assert set().union(*UNUSED.values()) <= set(every)
+    assert set().union(*LEFT_OUT.values()) <= set(every)
 
 
 def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, monkeypatch):
@@ -163,24 +164,51 @@ def test_a_default_value_replaces_the_defaults_of_the_class():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Less:
-    """A sample without two options of its blocks."""
+class Composed:
+    """A sample of two blocks, each in part."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("seed", "sample.rare")
+    merged: Annotated[Sample, Block(without=("mute", "threads"), merged=True)] = field(
+        metadata={"defaults": {"size": 5}}
+    )
+    sample: Annotated[Sample, Block("boxed", without=("rare",))] = field(default_factory=Sample)
 
-    seed: int = 4
-    """Seed."""
-    sample: Sample = field(default_factory=Sample)
 
-
-def test_unused_options_of_shared_blocks_are_no_flags_and_have_their_defaults(capsys):
-    assert entry.parse_options(Less, "less", "", ["--sample.size", "2"]) == Less(sample=Sample(size=2))
-    given = Less(seed=7, sample=Sample(rare=5))
-    assert entry.parse_options(Less, "less", "", [], given) == given
-    for option in ("--seed", "--sample.rare"):
+def test_a_command_has_the_options_of_its_blocks_that_are_not_left_out(capsys, monkeypatch):
+    words = ["--size", "4", "--encoder", "cnn", "--sample.size", "2"]
+    assert entry.parse_options(Composed, "composed", "", words) == Composed(
+        merged=Sample(size=4, encoder="cnn"), sample=Sample(size=2)
+    )
+    assert entry.parse_options(Composed, "composed", "", []) == Composed(merged=Sample(size=5))
+    assert entry.parse_options(Composed, "composed", "", [], {"rare": 1}).merged == Sample(size=5, rare=1)
+    for option in ("--mute", "--threads", "--sample.rare"):
         with pytest.raises(SystemExit):
-            entry.parse_options(Less, "less", "", [option, "1"])
+            entry.parse_options(Composed, "composed", "", [option, "1"])
         assert option in capsys.readouterr().err
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        entry.parse_options(Composed, "composed", "", ["--help", "all"])
+    headings = {option: heading for option, (heading, _) in options_of(capsys.readouterr().out).items()}
+    shown = {option: headings[option] for option in ("--size", "--rare", "--encoder", "--sample.size")}
+    assert shown == {
+        "--size": "options", "--rare": "rare options", "--encoder": "encoder options", "--sample.size": "boxed options",
+    }  # fmt: skip
+
+
+def test_what_a_command_leaves_out_keeps_the_value_that_is_given_as_a_default():
+    given = Composed(merged=Sample(mute="y", threads=7), sample=Sample(rare=5))
+    assert entry.parse_options(Composed, "composed", "", [], given) == given
+
+
+@dataclass(frozen=True)
+class Mistaken:
+    """A sample that leaves out what its block does not have."""
+
+    sample: Annotated[Sample, Block(without=("speed",))] = field(default_factory=Sample)
+
+
+def test_a_field_that_is_left_out_exists():
+    with pytest.raises(AssertionError, match="Sample has no field speed"):
+        to_tyro(Mistaken)
 
 
 def test_bounds_are_checked_and_shown(capsys, monkeypatch):

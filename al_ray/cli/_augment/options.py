@@ -1,11 +1,9 @@
 """Options of the command augment."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-import tyro
 
 from al_ray.apps.papers.augmentation.options import AugmentConfig
+from al_ray.cli._shared.blocks import TrainingCluster
 from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import part
@@ -15,19 +13,11 @@ from al_ray.core.config.serialization import part
 class AugmentCommand(AugmentConfig):
     """Train on gold and silver labels; rerun the same command to resume."""
 
-    # It holds no pool of texts.
-    UNUSED: ClassVar[tuple[str, ...]] = (
-        "cluster.mapped_above",
-        "cluster.keep_vectors",
-        "cluster.mixed_hardware",
-        "cluster.shared_storage",
-    )
-
     out: PathOrUri
     """Folder of the models. If it holds this augmentation, it is resumed."""
     dry_run: bool = False
     """Print how many pairs and steps there are to do, and end."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    cluster: TrainingCluster = field(default_factory=ClusterConfig)
 
     @property
     def config(self) -> AugmentConfig:

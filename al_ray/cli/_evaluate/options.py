@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-import tyro
-
+from al_ray.cli._shared.blocks import SearchCluster
 from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.core.config.bounds import RARE, Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
@@ -19,8 +18,6 @@ SCORES = Group("scores")
 @dataclass(frozen=True, kw_only=True)
 class EvaluateCommand:
     """Evaluate a round of a run, or your own scores."""
-
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     run: PathOrUri | None = None
     """Run folder, or the folder of a cross-encoder (command train)."""
@@ -58,7 +55,7 @@ class EvaluateCommand:
     heuristic: bool = False
     """Evaluate stated pairs alone: MAP, MRR and a-F1 of questions and their candidates, accuracy and F1 of a symmetric
     task. With --scores, the file has columns `score` (a logit), `query` and `label` (0 or 1)."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    cluster: SearchCluster = field(default_factory=ClusterConfig)
 
     @property
     def measured(self) -> str:

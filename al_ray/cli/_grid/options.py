@@ -1,13 +1,14 @@
 """Options of the command grid."""
 
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import tyro
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.grid.spec import GridConfig, read_grid_file
+from al_ray.cli._shared.blocks import Block, GridCluster, OracleCalls
 from al_ray.cli._shared.entry import parse_options, value_of
 from al_ray.cli._shared.option_types import Numbers, PathOrUri, Words
 from al_ray.cli._shared.recipe import recipe_defaults
@@ -19,14 +20,16 @@ from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import StoragePath, storage_path
 
+Scheduling = Annotated[tyro.conf.OmitArgPrefixes[GridConfig], Block("grid")]
+
 
 @dataclass(frozen=True, kw_only=True)
-class GridCommand(RunConfig, RecipeOptions):
+class GridCommand(RecipeOptions):
     """A grid of runs; rerun the same command to resume."""
 
     # A run of stratified-match draws as many as another run of the grid.
-    UNUSED: ClassVar[tuple[str, ...]] = ("matched", "oracle_options.llm", "cluster.ray")
-
+    run: Annotated[RunConfig, Block(without=("matched",), merged=True)]
+    """The options of each run that no axis varies."""
     out: PathOrUri
     """Grid folder, a path or a URI such as s3://bucket/grid. If it holds this grid, it is resumed."""
     strategies: Words = ()
@@ -37,12 +40,10 @@ class GridCommand(RunConfig, RecipeOptions):
     """Axis: encoders. Default: --encoder."""
     budgets: Numbers = ()
     """Axis: total labels of a run. --first-batch is then the largest with which all rounds stay within it."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "oracle"}
-    )
+    cluster: GridCluster = field(default_factory=ClusterConfig)
+    oracle_options: OracleCalls = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
-    scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
+    scheduling: Scheduling = field(default_factory=GridConfig)
     recipe: Annotated[RecipeName, Group(RecipeOptions.HEADING)] = "paper"
     """Defaults of the options of training and scoring, as those of jobs.run, but none is chosen by the kind of task:
     the runs of a grid are compared with each other, and with the paper's."""
@@ -59,7 +60,7 @@ def parse_arguments(arguments: list[str]) -> GridCommand:
         raise BadOption("--file and --recipe both give the defaults of other options; give one of them")
     if path is not None:
         config, axes = grid_file(storage_path(path))
-        default = GridCommand(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, **axes, out=tyro.MISSING)
+        default = GridCommand(run=config, **axes, out=tyro.MISSING)
     description = "A grid of runs. Rerun the same command to resume interrupted runs and to restart failed ones."
     options: GridCommand = parse_options(GridCommand, "grid", description, arguments, default)
     names = {argument.partition("=")[0] for argument in arguments}

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.grids import run_and_summarize, sessions_of
 from al_ray.apps.grid.folder import GridFolder
@@ -15,7 +14,6 @@ from al_ray.apps.reporting.run_records import Run
 from al_ray.cli._grid.options import GridCommand
 from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
-from al_ray.core.config.serialization import part
 from al_ray.core.text_table import format_columns
 from al_ray.running.run import RunSpec
 from al_ray.runs.run_folder import last_round
@@ -35,7 +33,7 @@ def run_command(options: GridCommand) -> bool:
 
 def grid_of(options: GridCommand) -> Grid:
     """Return the grid that the options define."""
-    config = part(options, RunConfig)
+    config = options.run
     strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
     axes = Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
     spec = RunSpec(config, options.cluster, options.oracle_options, options.stop)

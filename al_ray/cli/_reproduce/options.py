@@ -1,7 +1,7 @@
 """Options of the command reproduce."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import tyro
 
@@ -9,6 +9,8 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.spec import GridConfig
 from al_ray.apps.papers.reproduction.targets import Target
+from al_ray.cli._grid.options import Scheduling
+from al_ray.cli._shared.blocks import Block, Cluster
 from al_ray.cli._shared.option_types import PathOrUri, Words
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.cluster import ClusterConfig
@@ -35,12 +37,14 @@ class ConcatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceCommand(RunConfig):
+class ReproduceCommand:
     """A table or figure of the paper, of any task; rerun the same command to resume."""
 
-    # The table decides them.
-    UNUSED: ClassVar[tuple[str, ...]] = ("strategy", "seeding", "matched", "oracle")
-
+    # The table decides the options that are left out.
+    config: Annotated[RunConfig, Block(without=("strategy", "seeding", "matched", "oracle"), merged=True)] = field(
+        metadata={"defaults": {"evaluation": EvaluationConfig(splits=("dev", "test"))}}
+    )
+    """The options that all runs have in common."""
     target: tyro.conf.Positional[Target]
     """Which: table2 (models of stated pairs), table3 (strategies), table4 (positives found), table5 (stratified),
     table6 (models on the collected labels), figure3 (seed sets, calibration), figure4 (AP and positives by labels)."""
@@ -48,27 +52,21 @@ class ReproduceCommand(RunConfig):
     """Folder of all tables. Complete runs and models in it are used again."""
     seeds: Annotated[int, Between(1, 1_000)] = 3
     """Number of seeds: --seed and the next ones."""
-    evaluation: EvaluationConfig = field(default_factory=lambda: EvaluationConfig(splits=("dev", "test")))
     concat: ConcatConfig = field(default_factory=ConcatConfig)
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
+    cluster: Cluster = field(default_factory=ClusterConfig)
+    scheduling: Scheduling = field(default_factory=GridConfig)
     dry_run: bool = False
     """Print which runs and trainings there are to do; start nothing."""
 
-    @property
-    def config(self) -> RunConfig:
-        """The options that all runs have in common."""
-        return part(self, RunConfig)
-
     def cross_encoder(self, encoder: str, task: Task) -> TrainConfig:
         """Return the options of a cross-encoder's training; its labels and seed are replaced later."""
-        epochs = self.concat.epochs or (2 if task.symmetric else 3)
+        config, epochs = self.config, self.concat.epochs or (2 if task.symmetric else 3)
         return TrainConfig(
-            task=self.task, labels="-", concat_batch=self.concat.batch, search=self.search,
-            **vars(replace(part(self, EncoderOptions), encoder=encoder)),
-            training=replace(self.training, epochs=epochs, workers=1),
+            task=config.task, labels="-", concat_batch=self.concat.batch, search=config.search,
+            **vars(replace(part(config, EncoderOptions), encoder=encoder)),
+            training=replace(config.training, epochs=epochs, workers=1),
             evaluation=EvaluationConfig(
                 splits=("test",), near_pairs=self.concat.near_pairs, random_pairs=self.concat.random_pairs,
-                seed=self.evaluation.seed, near_neighbours=self.evaluation.near_neighbours,
+                seed=config.evaluation.seed, near_neighbours=config.evaluation.near_neighbours,
             ),
         )  # fmt: skip

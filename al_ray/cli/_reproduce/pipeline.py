@@ -26,11 +26,11 @@ from al_ray.storage.uri import storage_path
 def run_command(options: ReproduceCommand) -> bool:
     """Run what is missing, print and write; return whether every run is complete."""
     check_options(options)
-    refuse_inside(options.out, storage_path(options.task))
-    task = read_task(storage_path(options.task))
-    for split in {*options.evaluation.splits}:
+    refuse_inside(options.out, storage_path(options.config.task))
+    task = read_task(storage_path(options.config.task))
+    for split in {*options.config.evaluation.splits}:
         task.measurable(split)
-    needs, seeds = TARGETS[options.target], tuple(range(options.seed, options.seed + options.seeds))
+    needs, seeds = TARGETS[options.target], tuple(range(options.config.seed, options.config.seed + options.seeds))
     if needs.concat:
         task.stating(SPLIT)
     job = ReproductionJob(
@@ -59,7 +59,7 @@ def announce(name: str) -> None:
 
 def check_options(options: ReproduceCommand) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
-    if SPLIT not in options.evaluation.splits:
+    if SPLIT not in options.config.evaluation.splits:
         raise BadOption(f"--evaluation.splits lacks {SPLIT}, which the paper's tables are of; add it")
 
 
@@ -74,7 +74,7 @@ def plan(options: ReproduceCommand, job: ReproductionJob, grids: tuple[Part, ...
 
 def encoders(options: ReproduceCommand) -> tuple[str, ...]:
     """Return the encoders that cross-encoders start from."""
-    return options.concat.encoders or (options.encoder,)
+    return options.concat.encoders or (options.config.encoder,)
 
 
 def build(
