@@ -13,10 +13,10 @@ import tyro
 import al_ray
 from al_ray.cli._shared.blocks import SearchCluster
 from al_ray.cli._shared.entry import as_called, parse_options
-from al_ray.cli._shared.option_types import LEAST_GUARANTEE, MOST_GUARANTEE, PathOrUri, with_guarantee
+from al_ray.cli._shared.option_types import Guarantee, PathOrUri, with_guarantee
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._shared.results import check_out, write_result
-from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.bounds import check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
@@ -66,7 +66,7 @@ class Estimate:
     """For an audit by score: precision=P chooses the lowest threshold of this precision, and writes it to the round's
     scorer.json. With --guarantee also recall=R, ranked-recall=R (of the matches among the ranked pairs) and
     costs=MISS,ALARM."""
-    guarantee: Annotated[float | None, Between(LEAST_GUARANTEE, MOST_GUARANTEE)] = None
+    guarantee: Guarantee = None
     """With --threshold-for: the confidence with which the threshold keeps its rule in truth, such as 0.95, although it
     is chosen after a look at the labels (docs/guarantees.md). If none can be promised, nothing is written."""
     update_scorer: bool = False

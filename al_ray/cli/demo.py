@@ -14,6 +14,7 @@ import al_ray
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli.run import run
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.text_table import format_columns
 
@@ -48,7 +49,7 @@ class DemoCommand:
     """Folder of the task and the runs."""
     texts: int = 4000
     """Questions of the task; half of them are in the training pool."""
-    encoder: str = "all-MiniLM-L6-v2"
+    encoder: str = EncoderOptions.encoder
     """As in the command run."""
     first_batch: int = 128
     """As in the command run."""

@@ -10,7 +10,7 @@ from al_ray.core.config.bounds import RARE, Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import Sides
 from al_ray.metrics.handover import RoundName
-from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE
+from al_ray.metrics.thresholds import Guarantee
 
 SCORES = Group("scores")
 
@@ -43,7 +43,7 @@ class EvaluateCommand:
     threshold_for: tuple[str, ...] = ()
     """Choose thresholds on dev, each by a rule: precision=0.9 recall=0.5 costs=10,1 (of a miss, of a false alarm). They
     are written to the round's scorer.json."""
-    guarantee: Annotated[float | None, RARE, Between(LEAST_GUARANTEE, MOST_GUARANTEE)] = None
+    guarantee: Annotated[Guarantee, RARE] = None
     """With --threshold-for: the confidence with which the threshold keeps its rule among all pairs of the split, such
     as 0.95, where negatives are sampled (docs/guarantees.md). If none can be promised, nothing is written."""
     out: PathOrUri | None = None

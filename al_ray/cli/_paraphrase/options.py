@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
 from al_ray.core.config.bounds import Between
+from al_ray.core.config.index import ChosenProbes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,7 @@ class Index:
     index: str | None = None
     """Faiss index-factory string: Flat is exact. Default: IVFx,Flat with the paper's 278
     questions per cell."""
-    nprobe: Annotated[int | None, Between(1, 1_000_000)] = None
+    nprobe: ChosenProbes = None
     """Cells of an IVF index that each query searches (the paper does not say). Default: the fewest that reach
     --least-recall."""
     least_recall: Annotated[float, Between(0, 1)] = 0.95

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.cross_encoder.options import TrainConfig
+from al_ray.apps.cross_encoder.options import NEAR_PAIRS, RANDOM_PAIRS, TrainConfig
 from al_ray.apps.grid.spec import GridConfig
 from al_ray.apps.papers.reproduction.targets import Target
 from al_ray.cli._grid.options import Scheduling
@@ -30,9 +30,9 @@ class ConcatConfig:
     """Epochs. Default: the paper's, 2 for a symmetric task (QQP), 3 for a two-sided one (WikiQA)."""
     batch: Annotated[int, Between(1, 1_000_000)] = 32
     """Pairs per training step (3.1.3)."""
-    near_pairs: int = 300_000
+    near_pairs: int = NEAR_PAIRS
     """Maximum number of near negatives to score."""
-    random_pairs: int = 300_000
+    random_pairs: int = RANDOM_PAIRS
     """Random negatives to score and weight."""
 
 

@@ -9,11 +9,11 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.options import LABEL_COLUMNS
 from al_ray.metrics.handover import RoundName
-from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE, with_guarantee
+from al_ray.metrics.thresholds import Guarantee, with_guarantee
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 __all__ = ["LABEL_COLUMNS", "ColumnNames", "Numbers", "PathOrUri", "RoundName", "StoragePath", "Uri", "Words"]
-__all__ += ["LEAST_GUARANTEE", "MOST_GUARANTEE", "storage_path", "with_guarantee"]
+__all__ += ["Guarantee", "storage_path", "with_guarantee"]
 
 PathOrUri = Annotated[
     StoragePath,
