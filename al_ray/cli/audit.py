@@ -1,4 +1,4 @@
-"""Measure precision from a few labels of people: python -m jobs.audit {sample,estimate} (docs/audit.md)
+"""The command audit: python -m jobs.audit {sample,estimate} (docs/audit.md)
 
 sample draws pairs to label into a folder: putative false positives (paper, A.3), or with --by-score pairs of bands of
 score, for which no match need be known. estimate reads the labels. Every option: --help.

@@ -1,4 +1,4 @@
-"""Train a bi-encoder on gold and silver labels (Augmented SBERT): python -m jobs.augment --gold stsb:FOLDER --out DIR
+"""The command augment: python -m jobs.augment --gold stsb:FOLDER --out DIR
 
 Or on a task's own labels: --task TASK --labels RUN|FILE|stated. A cross-encoder is trained on gold pairs and labels
 silver pairs that --sampler chooses; a bi-encoder is trained on both. Rerun the same command to resume; --dry-run prints

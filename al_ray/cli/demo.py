@@ -1,4 +1,4 @@
-"""Watch active learning find rare pairs: python -m jobs.demo
+"""The command demo: python -m jobs.demo
 
 Makes a small synthetic task, labels pairs of it by three strategies with one budget, trains the encoder or a matcher on
 the labels, and compares all over all pairs of dev: 2 to 4 minutes on 2 cores. It shows how al_ray works; the evidence

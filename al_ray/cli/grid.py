@@ -1,4 +1,4 @@
-"""A grid of runs: python -m jobs.grid --task TASK --out GRID --strategies uncertainty,static --seeds 0,1,2
+"""The command grid: python -m jobs.grid --task TASK --out GRID --strategies uncertainty,static --seeds 0,1,2
 
 Every option of the command run, with strategies, seeds, encoders and budgets as axes. Rerun the same command to resume
 interrupted runs and to restart failed ones. Every option: --help.

@@ -1,4 +1,4 @@
-"""Matches and clusters of texts by a trained model: python -m jobs.match --model RUN --left FILE --out DIR
+"""The command match: python -m jobs.match --model RUN --left FILE --out DIR
 
 Two tables: python -m jobs.match --model RUN --left FILE --right FILE --out DIR (docs/match.md)
 """

@@ -1,4 +1,4 @@
-"""Mined negatives of a task, and how many of them are positives: python -m jobs.mine --task TASK
+"""The command mine: python -m jobs.mine --task TASK
 
 The miners know a share of the training positives (--known); all positives decide how many mined pairs are false
 negatives. With --out, the known positives and each miner's negatives become a table of labels: python -m jobs.train

@@ -1,4 +1,4 @@
-"""Memory, time and cost of a run, before anything starts: python -m jobs.plan --texts 1000000 --dim 384 --gpus 8
+"""The command plan: python -m jobs.plan --texts 1000000 --dim 384 --gpus 8
 
 --measure measures the speeds of this machine (a minute or two). Speeds that nobody has measured are marked.
 """

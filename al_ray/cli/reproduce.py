@@ -1,4 +1,4 @@
-"""A table or figure of the paper, of your task: python -m jobs.reproduce table3 --task TASK --out DIR [--seeds 3]
+"""The command reproduce: python -m jobs.reproduce table3 --task TASK --out DIR [--seeds 3]
 
 Runs what is missing as the commands grid and train would, prints the table in the paper's layout beside the published
 results, and writes DIR/TABLE.md and DIR/figures. Use one DIR for all tables: they share runs and models. Every option:

@@ -1,4 +1,4 @@
-"""One active-learning run: python -m jobs.run --task TASK --out RUN --strategy uncertainty --seed 0
+"""The command run: python -m jobs.run --task TASK --out RUN --strategy uncertainty --seed 0
 
 Rerun the same command to resume a run. Every option: --help.
 """

@@ -1,4 +1,4 @@
-"""Train a model on existing labels: python -m jobs.train --labels RUN|FILE|stated --model concat --task TASK --out DIR
+"""The command train: python -m jobs.train --labels RUN|FILE|stated --model concat --task TASK --out DIR
 
 concat is a cross-encoder, which reads both texts of a pair together; cosine is the bi-encoder of the command run. Rerun
 the same command to resume; --dry-run prints what there is to do. Every option: --help.

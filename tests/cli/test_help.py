@@ -15,6 +15,7 @@ from al_ray.cli._help.groups import subcommands
 from al_ray.cli._shared import entry
 from al_ray.cli._shared.blocks import Block
 from al_ray.cli._shared.help import to_tyro
+from al_ray.cli._shared.registry import COMMANDS, PAPERS
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
@@ -88,7 +89,7 @@ def test_a_command_has_no_option_of_a_shared_block_that_it_does_not_use(capsys, 
 
 def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, monkeypatch):
     modules = program()
-    for name in entry.sentences():
+    for name in COMMANDS:
         read = set[str]()
         for module, definition in reached_from(modules, (f"al_ray.cli.{name}", "main")):
             read |= modules[module].parts[definition].attributes
@@ -97,10 +98,10 @@ def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, m
         assert fields - read == set(), name
 
 
-@pytest.mark.parametrize("name", sorted(entry.sentences()))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_option_has_a_sentence_a_default_and_a_heading(name, capsys, monkeypatch):
     assert page_of(capsys, monkeypatch, name).startswith(f"usage: al-ray {name} ")
-    assert entry.sentences()[name]
+    assert COMMANDS[name].sentence
     for page in pages_of(capsys, monkeypatch, name).values():
         assert faults(page) == []
         assert len(options_of(page)) > 0
@@ -136,7 +137,7 @@ for name in sys.argv[1:]:
 
 
 def test_help_imports_nothing_heavy():
-    names = sorted(entry.sentences())
+    names = sorted(COMMANDS)
     ended = subprocess.run([sys.executable, "-c", HELP, *names], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("usage: al-ray") >= len(names)
@@ -241,10 +242,10 @@ def test_the_two_lists_of_commands_have_a_line_for_each(capsys, monkeypatch):
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"
         shown.append([line.split(maxsplit=1)[0] for line in lines if line.startswith("  ")])
-        for name, sentence in entry.sentences().items():
-            assert (name in shown[-1]) == any(line.split(maxsplit=1) == [name, sentence] for line in lines)
-    assert shown[1] == [*entry.PAPERS]
-    assert sorted(shown[0] + shown[1]) == sorted([*entry.sentences(), "papers"])
+        for name, command in COMMANDS.items():
+            assert (name in shown[-1]) == any(line.split(maxsplit=1) == [name, command.sentence] for line in lines)
+    assert shown[1] == [*PAPERS]
+    assert sorted(shown[0] + shown[1]) == sorted([*COMMANDS, "papers"])
 
 
 def test_an_unknown_command_is_an_error(capsys, monkeypatch):
