@@ -152,11 +152,6 @@ BELOW_THE_API = {
     "al_ray.cli._paraphrase.pipeline",
     "al_ray.cli._reproduce.options",
     "al_ray.cli._reproduce.pipeline",
-    "al_ray.cli._shared.entry",
-    "al_ray.cli._shared.next_steps",
-    "al_ray.cli._shared.option_types",
-    "al_ray.cli._shared.results",
-    "al_ray.cli._shared.terminal",
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import tyro
 
+from al_ray.api.files import local_path, refuse_lost
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
@@ -32,8 +33,6 @@ from al_ray.cli._shared.terminal import (
 )
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
-from al_ray.runs.place import refuse_lost
-from al_ray.storage.uri import local_path
 
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),

@@ -6,11 +6,8 @@ from typing import Annotated, Any
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from al_ray.datasets.tables.format_options import ColumnNames
-from al_ray.datasets.tables.options import LABEL_COLUMNS
-from al_ray.metrics.handover import RoundName
-from al_ray.metrics.thresholds import Guarantee, with_guarantee
-from al_ray.storage.uri import StoragePath, Uri, storage_path
+from al_ray.api.files import StoragePath, Uri, storage_path
+from al_ray.api.option_types import LABEL_COLUMNS, ColumnNames, Guarantee, RoundName, with_guarantee
 
 __all__ = ["LABEL_COLUMNS", "ColumnNames", "Numbers", "PathOrUri", "RoundName", "StoragePath", "Uri", "Words"]
 __all__ += ["Guarantee", "storage_path", "with_guarantee"]
