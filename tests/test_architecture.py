@@ -144,8 +144,6 @@ BELOW_THE_API = {
     "al_ray.cli._evaluate.options",
     "al_ray.cli._evaluate.pipeline",
     "al_ray.cli._evaluate.printout",
-    "al_ray.cli._grid.options",
-    "al_ray.cli._grid.pipeline",
     "al_ray.cli._mine.pipeline",
     "al_ray.cli.mine",
     "al_ray.cli._paraphrase.options",
@@ -319,7 +317,7 @@ def imports_stand_at_the_top(sources: list[Source]) -> list[str]:
         top = {id(node) for node in source.tree.body} | source.for_types
         if inside(source.module, ["al_ray.cli"]):
             # A command reads its options first, so that --help need not wait for torch and Ray: `main` then imports
-            # the work, such as al_ray.cli._grid.pipeline, which may import what is heavy at its top.
+            # the work, such as al_ray.cli._evaluate.pipeline, which may import what is heavy at its top.
             mains = [node for node in source.tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"]
             top |= {id(inner) for main in mains for inner in ast.walk(main)}
         for node, name in source.imports:

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
 from al_ray.api import evaluation as api_evaluation
+from al_ray.api import grids
 from al_ray.apps.audit import sampling
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.apps.matching import pipeline as matching
@@ -45,7 +46,6 @@ from al_ray.cli import (
     train,
 )
 from al_ray.cli._evaluate import pipeline as evaluation
-from al_ray.cli._grid import pipeline as grids
 from al_ray.cli._shared import entry
 from al_ray.cluster import run as whole_run
 from al_ray.cluster import session as sessions

@@ -6,8 +6,7 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli import run, train
-from al_ray.cli._grid import options as grid
+from al_ray.cli import grid, run, train
 from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.recipes import RECIPES, TUNED
 from al_ray.core.errors import BadOption

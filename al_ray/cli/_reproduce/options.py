@@ -9,9 +9,9 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder.options import NEAR_PAIRS, RANDOM_PAIRS, TrainConfig
 from al_ray.apps.grid.spec import GridConfig
 from al_ray.apps.papers.reproduction.targets import Target
-from al_ray.cli._grid.options import Scheduling
 from al_ray.cli._shared.blocks import Block, Cluster
 from al_ray.cli._shared.option_types import PathOrUri, Words
+from al_ray.cli.grid import Scheduling
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderOptions

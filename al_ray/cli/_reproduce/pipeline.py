@@ -1,5 +1,7 @@
 """Run what a table or figure of the paper lacks, print it and write it."""
 
+from al_ray.api.grids import GridJob
+from al_ray.apps.grid.ray_tune import Grid
 from al_ray.apps.papers.reproduction import pipeline
 from al_ray.apps.papers.reproduction.pipeline import SPLIT, ReproductionJob
 from al_ray.apps.papers.reproduction.tables import ModelResult, other_models, paired_differences, stated_models
@@ -12,9 +14,9 @@ from al_ray.apps.reporting.tables.by_round import batches, by_labels
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.results import positives, results, stratified
 from al_ray.apps.reporting.tables.table import Table
-from al_ray.cli._grid.pipeline import run_and_print, runs_table
 from al_ray.cli._reproduce.options import ReproduceCommand
 from al_ray.cli._shared.progress import Progress
+from al_ray.cli.grid import run_and_print
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
@@ -33,9 +35,7 @@ def run_command(options: ReproduceCommand) -> bool:
     needs, seeds = TARGETS[options.target], tuple(range(options.config.seed, options.config.seed + options.seeds))
     if needs.concat:
         task.stating(SPLIT)
-    job = ReproductionJob(
-        options.out, task, seeds, options.cluster, options.scheduling, run_and_print, announce, Progress()
-    )
+    job = ReproductionJob(options.out, task, seeds, options.cluster, options.scheduling, run_grid, announce, Progress())
     grids = parts(options.target, options.config)
     if options.dry_run:
         print(plan(options, job, grids))
@@ -52,6 +52,11 @@ def run_command(options: ReproduceCommand) -> bool:
     return not any(run.trouble for run in runs)
 
 
+def run_grid(grid: Grid) -> None:
+    """Run a grid to its end, and print its rounds and results."""
+    run_and_print(GridJob(grid))
+
+
 def announce(name: str) -> None:
     """Print the name of a result that is about to be measured."""
     print(f"measuring {name}", flush=True)
@@ -65,7 +70,7 @@ def check_options(options: ReproduceCommand) -> None:
 
 def plan(options: ReproduceCommand, job: ReproductionJob, grids: tuple[Part, ...]) -> str:
     """Format all runs and cross-encoders of the target, those that are complete included."""
-    lines = [f"{part.name}:\n{runs_table(job.grid(part))}" for part in grids]
+    lines = [f"{part.name}:\n{GridJob(job.grid(part)).table()}" for part in grids]
     for strategy in TARGETS[options.target].concat:
         for encoder in encoders(options):
             lines.append(f"a cross-encoder of {encoder} on the labels of {strategy}, seeds {len(job.seeds)}")
