@@ -5,17 +5,48 @@ silver pairs that --sampler chooses; a bi-encoder is trained on both. Rerun the 
 what there is to do. Every option: --help.
 """
 
-from al_ray.cli._augment.options import AugmentCommand
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from al_ray.api.papers.options import AugmentConfig
+from al_ray.cli._shared.blocks import Block, TrainingCluster
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
+from al_ray.cli._shared.option_types import PathOrUri
+from al_ray.cli._shared.progress import Progress
+from al_ray.core.config.cluster import ClusterConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentCommand:
+    """Train on gold and silver labels; rerun the same command to resume."""
+
+    config: Annotated[AugmentConfig, Block(merged=True)]
+    """The options that decide the results."""
+    out: PathOrUri
+    """Folder of the models. If it holds this augmentation, it is resumed."""
+    dry_run: bool = False
+    """Print how many pairs and steps there are to do, and end."""
+    cluster: TrainingCluster = field(default_factory=ClusterConfig)
+
 
 OPTIONS = AugmentCommand
 
 
 def main() -> None:
-    """Parse the options, augment and print."""
-    options = parse_options(
+    """Parse the options, train teacher and students, print and write, continuing from the folder."""
+    options: AugmentCommand = parse_options(
         OPTIONS, "augment", "Train a bi-encoder on gold labels and on silver labels by a cross-encoder."
     )
-    from al_ray.cli._augment.pipeline import run_command
+    from al_ray.api.papers.augmentation import augmentation_table, plan_augmentation
 
-    run_command(options)
+    augmentation = plan_augmentation(options.config)
+    for line in augmentation.lines():
+        print(as_called(line), flush=True)
+    if options.dry_run:
+        return
+    progress = Progress()
+    lines = augmentation.run(options.out, options.cluster, progress)
+    progress.close()
+    print(augmentation_table(lines))
+    print(f"results: {options.out}")

@@ -1,7 +1,7 @@
-"""Augment, print and write."""
+"""Train a bi-encoder on gold and silver labels (Augmented SBERT, paper 003)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from al_ray.apps.papers.augmentation.folder import AugmentFolder
@@ -12,12 +12,11 @@ from al_ray.apps.papers.augmentation.samplers import most_silver
 from al_ray.apps.papers.augmentation.stsb import read_stsb
 from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.papers.augmentation.word_replacement import Masked
-from al_ray.cli._augment.options import AugmentCommand
-from al_ray.cli._shared.called import as_called
-from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import session
+from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import family_of, is_cnn
 from al_ray.core.errors import BadOption
+from al_ray.core.progress import OnProgress
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cross_encoder import CrossEncoder
@@ -25,31 +24,56 @@ from al_ray.encoders.pretrained import layer_count
 from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.runs.existing_labels import read_existing_labels
 from al_ray.storage.lock import locked
-from al_ray.storage.uri import storage_path
+from al_ray.storage.uri import StoragePath, storage_path
 
 
-def run_command(options: AugmentCommand) -> None:
-    """Train teacher and students, print and write, continuing from the folder."""
-    config = options.config
+@dataclass(frozen=True)
+class Augmentation:
+    """An augmentation, checked and not begun: its options, and the gold pairs that they name."""
+
+    config: AugmentConfig
+    gold: Gold
+
+    def lines(self) -> Iterator[str]:
+        """Yield what there is to do: pairs, steps and models."""
+        config, gold = self.config, self.gold
+        pairs, pool = len(gold.train), gold.pool
+        yield f"gold: {pairs:,} pairs of {gold.name}, mean score {gold.train.scores.mean():.3f}"
+        yield "evaluated on: " + ", ".join(f"{len(scored):,} of {split}" for split, scored in gold.measured.items())
+        steps = config.teaching.steps(pairs)
+        yield f"cross-encoder: {config.teacher}, {config.teacher_epochs} epochs, {steps:,} steps"
+        texts = f"{len(pool.queries):,} texts with {len(pool.candidates):,}"
+        labelled, silver = most_silver(config, gold), config.per_text * len(pool.queries)
+        chosen = f", chosen from {labelled:,} that the cross-encoder labels" if config.sampler == "uncertainty" else ""
+        yield f"silver: at most {silver if chosen else labelled:,} pairs by {config.sampler}{chosen}, of {texts}"
+        yield f"student: {config.encoder}, {config.epochs} epochs"
+
+    def run(self, out: StoragePath, cluster: ClusterConfig, on_progress: OnProgress) -> list[Line]:
+        """Train teacher and students, continuing from the folder, and return the line of each model.
+
+        Raises:
+            WrongFolder: if the folder holds another augmentation.
+        """
+        with locked(out):
+            folder = AugmentFolder(out)
+            folder.bind(self.config, self.gold)
+            with session(cluster):
+                return augmented(AugmentationJob(folder, self.config, self.gold, cluster, on_progress))
+
+
+def plan_augmentation(config: AugmentConfig) -> Augmentation:
+    """Check the options, and read the gold pairs and the models that they name; nothing is trained.
+
+    Raises:
+        BadOption: for options that do not go together, or for a model that does not exist or does not fit.
+        BadFile: for gold pairs that cannot be read.
+    """
     config.refuse_unused()
-    check_models(config)
-    gold = gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed)
-    for line in plan(config, gold):
-        print(as_called(line), flush=True)
-    if options.dry_run:
-        return
-    progress = Progress()
-    with locked(options.out):
-        folder = AugmentFolder(options.out)
-        folder.bind(config, gold)
-        with session(options.cluster):
-            lines = augmented(AugmentationJob(folder, config, gold, options.cluster, progress))
-    progress.close()
-    print(table(lines))
-    print(f"results: {options.out}")
+    _check_models(config)
+    return Augmentation(config, _gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed))
 
 
-def check_models(config: AugmentConfig) -> None:
+def _check_models(config: AugmentConfig) -> None:
     """Raise an error for an encoder that does not exist or does not fit, before any work."""
     if config.words != AugmentConfig.words and not is_cnn(config.encoder):
         raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
@@ -66,7 +90,7 @@ def check_models(config: AugmentConfig) -> None:
     StudentTrainer(spec).untrained(["a word"])
 
 
-def gold_of(config: AugmentConfig) -> Gold:
+def _gold_of(config: AugmentConfig) -> Gold:
     """Read the gold pairs that the options name."""
     if config.gold is not None:
         kind, _, folder = config.gold.partition(":")
@@ -79,21 +103,7 @@ def gold_of(config: AugmentConfig) -> Gold:
     return gold_of_task(task, read_existing_labels(config.labels, task))
 
 
-def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:
-    """Yield lines about what there is to do."""
-    pairs, pool = len(gold.train), gold.pool
-    yield f"gold: {pairs:,} pairs of {gold.name}, mean score {gold.train.scores.mean():.3f}"
-    yield "evaluated on: " + ", ".join(f"{len(scored):,} of {split}" for split, scored in gold.measured.items())
-    steps = config.teaching.steps(pairs)
-    yield f"cross-encoder: {config.teacher}, {config.teacher_epochs} epochs, {steps:,} steps"
-    texts = f"{len(pool.queries):,} texts with {len(pool.candidates):,}"
-    labelled, silver = most_silver(config, gold), config.per_text * len(pool.queries)
-    chosen = f", chosen from {labelled:,} that the cross-encoder labels" if config.sampler == "uncertainty" else ""
-    yield f"silver: at most {silver if chosen else labelled:,} pairs by {config.sampler}{chosen}, of {texts}"
-    yield f"student: {config.encoder}, {config.epochs} epochs"
-
-
-def table(lines: list[Line]) -> str:
+def augmentation_table(lines: list[Line]) -> str:
     """Format a row for each model, with 100 rho on each split."""
     splits = list(lines[0].spearman)
     rows: list[tuple[str, ...]] = [("model", "gold", "silver", "steps", *(f"{split} rho" for split in splits))]
