@@ -142,8 +142,6 @@ BELOW_THE_API = {
     "al_ray.cli._evaluate.options",
     "al_ray.cli._evaluate.pipeline",
     "al_ray.cli._evaluate.printout",
-    "al_ray.cli._paraphrase.options",
-    "al_ray.cli._paraphrase.pipeline",
     "al_ray.cli._reproduce.options",
     "al_ray.cli._reproduce.pipeline",
 }

@@ -5,21 +5,24 @@ negatives. With --out, the known positives and each miner's negatives become a t
 --labels OUT/bm25.parquet. Every option: --help.
 """
 
-from al_ray.api.papers.options import MiningConfig
+from al_ray.api import papers
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.progress import Progress
 
-OPTIONS = MiningConfig
+OPTIONS = papers.MiningConfig
 
 
 def main() -> None:
     """Parse the options, mine with every miner and print a table."""
-    options = parse_options(OPTIONS, "mine", "Mine negatives of a task, and report how many of them are positives.")
-    from al_ray.api.papers.mining import count_line, mine_table, open_mining
+    about = "Mine negatives of a task, and report how many of them are positives."
+    run_command(parse_options(OPTIONS, "mine", about))
 
-    job, progress = open_mining(options), Progress()
-    print(count_line(job), flush=True)
-    table = mine_table(job, progress)
+
+def run_command(options: papers.MiningConfig) -> None:
+    """Mine with every miner, and print the table."""
+    job, progress = papers.open_mining(options), Progress()
+    print(papers.count_line(job), flush=True)
+    table = papers.mine_table(job, progress)
     progress.close()
     print(table)
     if options.out is not None:

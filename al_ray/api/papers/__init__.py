@@ -1,1 +1,43 @@
-"""Functions of further papers, which their commands call; `import al_ray` does not offer them."""
+"""Functions and options of further papers, which their commands call. `import al_ray` does not offer them.
+
+Each is imported on first use, as those of al_ray are: options load neither torch nor Ray.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from al_ray.api.papers.augmentation import augmentation_table, plan_augmentation
+    from al_ray.api.papers.mining import count_line, mine_table, open_mining
+    from al_ray.api.papers.paraphrase import (
+        compare_models,
+        evaluate_model,
+        index_questions,
+        search_questions,
+        train_encoder,
+        write_text,
+    )
+    from al_ray.apps.papers.augmentation.options import AugmentConfig
+    from al_ray.apps.papers.mining.options import MiningConfig
+    from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
+
+__all__ = ("AugmentConfig", "plan_augmentation", "augmentation_table")
+__all__ += ("MiningConfig", "open_mining", "count_line", "mine_table")
+__all__ += ("ParaphraseConfig", "train_encoder", "index_questions", "search_questions", "evaluate_model")
+__all__ += ("compare_models", "write_text")
+
+# A name -> the module that defines it.
+_MODULES = {
+    "AugmentConfig": "al_ray.apps.papers.augmentation.options",
+    "MiningConfig": "al_ray.apps.papers.mining.options",
+    "ParaphraseConfig": "al_ray.apps.papers.paraphrase.options",
+    **dict.fromkeys(("plan_augmentation", "augmentation_table"), "al_ray.api.papers.augmentation"),
+    **dict.fromkeys(("open_mining", "count_line", "mine_table"), "al_ray.api.papers.mining"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'al_ray.api.papers' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_MODULES.get(name, "al_ray.api.papers.paraphrase")), name)

@@ -18,8 +18,8 @@ from al_ray.apps.papers.augmentation.samplers import most_silver, sample_pairs
 from al_ray.apps.papers.augmentation.stsb import read_stsb
 from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.apps.papers.mining.miners import Pool, Random
-from al_ray.cli._augment.options import AugmentCommand
-from al_ray.cli._augment.pipeline import run_command as augment
+from al_ray.cli.augment import AugmentCommand
+from al_ray.cli.augment import run_command as augment
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import Labelled
