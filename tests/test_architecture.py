@@ -137,11 +137,6 @@ LOCAL_IMPORTS = {
 COMMANDS_MAY = ("al_ray.api", "al_ray.core", "al_ray.cli")
 # Modules of commands that import more than that, still. It becomes shorter and never longer.
 BELOW_THE_API = {
-    "al_ray.cli._evaluate.calibration",
-    "al_ray.cli._evaluate.checks",
-    "al_ray.cli._evaluate.options",
-    "al_ray.cli._evaluate.pipeline",
-    "al_ray.cli._evaluate.printout",
     "al_ray.cli._reproduce.options",
     "al_ray.cli._reproduce.pipeline",
 }

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from al_ray.cli._shared.blocks import SearchCluster
-from al_ray.cli._shared.option_types import PathOrUri
+from al_ray.cli._shared.option_types import Guarantee, PathOrUri, RoundName
 from al_ray.core.config.bounds import RARE, Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import Sides
-from al_ray.metrics.handover import RoundName
-from al_ray.metrics.thresholds import Guarantee
 
 SCORES = Group("scores")
 
