@@ -17,14 +17,18 @@ if TYPE_CHECKING:
         train_encoder,
         write_text,
     )
+    from al_ray.api.papers.reproduction import ReproductionSpec, open_reproduction
     from al_ray.apps.papers.augmentation.options import AugmentConfig
     from al_ray.apps.papers.mining.options import MiningConfig
     from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
+    from al_ray.apps.papers.reproduction.options import ConcatConfig
+    from al_ray.apps.papers.reproduction.targets import Target
 
 __all__ = ("AugmentConfig", "plan_augmentation", "augmentation_table")
 __all__ += ("MiningConfig", "open_mining", "count_line", "mine_table")
 __all__ += ("ParaphraseConfig", "train_encoder", "index_questions", "search_questions", "evaluate_model")
 __all__ += ("compare_models", "write_text")
+__all__ += ("ConcatConfig", "Target", "ReproductionSpec", "open_reproduction")
 
 # A name -> the module that defines it.
 _MODULES = {
@@ -33,6 +37,9 @@ _MODULES = {
     "ParaphraseConfig": "al_ray.apps.papers.paraphrase.options",
     **dict.fromkeys(("plan_augmentation", "augmentation_table"), "al_ray.api.papers.augmentation"),
     **dict.fromkeys(("open_mining", "count_line", "mine_table"), "al_ray.api.papers.mining"),
+    "ConcatConfig": "al_ray.apps.papers.reproduction.options",
+    "Target": "al_ray.apps.papers.reproduction.targets",
+    **dict.fromkeys(("ReproductionSpec", "open_reproduction"), "al_ray.api.papers.reproduction"),
 }
 
 
