@@ -128,8 +128,8 @@ def asked(tmp_path_factory) -> ReproduceCommand:
     folder = tmp_path_factory.mktemp("reproduce")
     write_task(synthetic_task(160, 0), folder / "task", {})
     config = RunConfig(
-        task=str(folder / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
-        search=SearchConfig(neighbours=5, block=16),
+        task=str(folder / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16),
         training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev", "test"), near_neighbours=2, random_pairs=20, examples=0),
     )  # fmt: skip
