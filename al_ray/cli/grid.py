@@ -87,13 +87,7 @@ def main() -> None:
 
 def run_command(options: GridCommand) -> bool:
     """Run and print; return whether every run is complete, or with --dry-run whether there is room for one."""
-    config = options.run
-    strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
-    axes = al_ray.Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
-    job = al_ray.plan_grid(
-        config, axes, options.out, cluster=options.cluster, scheduling=options.scheduling,
-        oracle_options=options.oracle_options, stop=options.stop,
-    )  # fmt: skip
+    job = job_of(options)
     if options.dry_run:
         job = job.checked()
         print(job.table())
@@ -101,6 +95,17 @@ def run_command(options: GridCommand) -> bool:
         print(f"there is room for {count} runs at a time, each with {actors} actors")
         return count > 0
     return run_and_print(job)
+
+
+def job_of(options: GridCommand) -> "al_ray.GridJob":
+    """Return the grid that the options define."""
+    config = options.run
+    strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
+    axes = al_ray.Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
+    return al_ray.plan_grid(
+        config, axes, options.out, cluster=options.cluster, scheduling=options.scheduling,
+        oracle_options=options.oracle_options, stop=options.stop,
+    )  # fmt: skip
 
 
 def run_and_print(job: "al_ray.GridJob") -> bool:

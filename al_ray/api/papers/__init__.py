@@ -24,11 +24,26 @@ if TYPE_CHECKING:
     from al_ray.apps.papers.reproduction.options import ConcatConfig
     from al_ray.apps.papers.reproduction.targets import Target
 
-__all__ = ("AugmentConfig", "plan_augmentation", "augmentation_table")
-__all__ += ("MiningConfig", "open_mining", "count_line", "mine_table")
-__all__ += ("ParaphraseConfig", "train_encoder", "index_questions", "search_questions", "evaluate_model")
-__all__ += ("compare_models", "write_text")
-__all__ += ("ConcatConfig", "Target", "ReproductionSpec", "open_reproduction")
+__all__ = (
+    "AugmentConfig",
+    "plan_augmentation",
+    "augmentation_table",
+    "MiningConfig",
+    "open_mining",
+    "count_line",
+    "mine_table",
+    "ParaphraseConfig",
+    "train_encoder",
+    "index_questions",
+    "search_questions",
+    "evaluate_model",
+    "compare_models",
+    "write_text",
+    "ConcatConfig",
+    "Target",
+    "ReproductionSpec",
+    "open_reproduction",
+)
 
 # A name -> the module that defines it.
 _MODULES = {
