@@ -13,7 +13,7 @@ __all__ = ["SECRET", "StoragePath", "Uri", "check_out", "local_path", "refuse_lo
 def check_out(out: StoragePath) -> None:
     """Raise BadOption, before any work, for a file of figures that is a folder, or that lies in one that is lost."""
     refuse_lost(out)
-    refuse_folder("--out", out)
+    refuse_folder("`out`", out)
 
 
 def write_figures(out: StoragePath, content: Mapping[str, Any]) -> None:

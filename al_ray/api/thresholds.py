@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.rng import generator
 from al_ray.metrics.audit.guarantee import MeldedLimits
 from al_ray.metrics.evaluation import Evaluation
@@ -32,12 +33,12 @@ def choose_all(rules: Sequence[Rule], evaluation: Evaluation) -> list[ChosenThre
 
 def _unpromised(rule: Rule, evaluation: Evaluation) -> str:
     """Say why no threshold can be promised, and what to do."""
-    none = f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target}, as"
+    none = f"{option('guarantee', rule.guarantee)}: no threshold can be promised for {rule.target}, as"
     # Recall is counted, because all matches of the split are known.
     if evaluation.exact or rule.kind == "recall":
         return f"{none} none reaches it among the pairs of {evaluation.split}; give another rule, or train the model on"
     sampled = sum(stratum.size for stratum in evaluation.strata)
-    return f"{none} only {sampled:,} negatives were sampled; give --exact, to count all, or a larger --random-pairs"
+    return f"{none} only {sampled:,} negatives were sampled; give `exact`, to count all, or a larger `random_pairs`"
 
 
 def keep_thresholds(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from al_ray.api import papers
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.bounds import Between, check_bounds
@@ -129,7 +130,7 @@ def run_command(options: Train | Index | Search | Evaluate | Compare) -> None:
                 options.run, options.index, options.nprobe, options.least_recall, cluster, progress
             )
             progress.close()
-            print(*lines, sep="\n")
+            print(*map(as_called, lines), sep="\n")
         case Search():
             found = papers.search_questions(options.run, texts_of(options), options.count)
             if options.out is None:
@@ -138,7 +139,7 @@ def run_command(options: Train | Index | Search | Evaluate | Compare) -> None:
             papers.write_text(options.out, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found))
             print(f"wrote the results of {len(found):,} questions to {options.out}")
         case Evaluate():
-            print(*papers.evaluate_model(options.run, options.split, options.timed), sep="\n")
+            print(*map(as_called, papers.evaluate_model(options.run, options.split, options.timed)), sep="\n")
         case Compare():
             if (options.by is None) != (options.out is None):
                 raise BadOption("--by and --out make a plot together; give both or neither")

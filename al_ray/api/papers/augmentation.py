@@ -16,6 +16,7 @@ from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import family_of, is_cnn
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
@@ -76,13 +77,15 @@ def plan_augmentation(config: AugmentConfig) -> Augmentation:
 def _check_models(config: AugmentConfig) -> None:
     """Raise an error for an encoder that does not exist or does not fit, before any work."""
     if config.words != AugmentConfig.words and not is_cnn(config.encoder):
-        raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
+        raise BadOption(f"`words` is for `encoder='cnn'`, and that is {config.encoder}; leave it out")
     teacher = config.teaching.run(1).encoding
     if not family_of(config.teacher).transformer:
-        raise BadOption(f"--teacher {config.teacher} is not a transformer, as a cross-encoder must be; give another")
+        raise BadOption(
+            f"{option('teacher', config.teacher)} is not a transformer, as a cross-encoder must be; give another"
+        )
     layers = layer_count(replace(teacher, encoder_layers=None))
     if config.teacher != RANDOM_BERT and layers is not None and (config.teacher_layers or 0) > layers:
-        raise BadOption(f"--teacher-layers is {config.teacher_layers}; {config.teacher} has 1 to {layers}")
+        raise BadOption(f"`teacher_layers` is {config.teacher_layers}; {config.teacher} has 1 to {layers}")
     CrossEncoder.base(teacher, 0)
     if config.words_from == "masked":
         Masked(teacher)
@@ -95,7 +98,7 @@ def _gold_of(config: AugmentConfig) -> Gold:
     if config.gold is not None:
         kind, _, folder = config.gold.partition(":")
         if kind != "stsb" or not folder:
-            raise BadOption(f"--gold is {config.gold!r}; give stsb:FOLDER, or --task and --labels")
+            raise BadOption(f"`gold` is {config.gold!r}; give stsb:FOLDER, or `task` and `labels`")
         return read_stsb(Path(folder))
     assert config.task is not None
     assert config.labels is not None

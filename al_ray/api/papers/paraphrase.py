@@ -12,6 +12,7 @@ from al_ray.apps.papers.paraphrase.index import NEAREST, RecallTarget
 from al_ray.apps.papers.paraphrase.options import Epoch, ParaphraseConfig, best_epoch
 from al_ray.apps.reporting.plots.evaluation_plots import option_plot
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.text_table import format_columns
 from al_ray.storage.files import write_json, write_pictures, write_text
@@ -95,5 +96,5 @@ def format_evaluation(metrics: dict[str, Any]) -> str:
 
 def format_index(index: dict[str, Any]) -> str:
     """Format the kind and the recall of an index."""
-    cells = "" if index["nprobe"] is None else f", --nprobe {index['nprobe']}"
+    cells = "" if index["nprobe"] is None else f", {option('nprobe', index['nprobe'])}"
     return f"index {index['index']}{cells}: finds {index['recall']:.1%} of the {NEAREST} nearest"
