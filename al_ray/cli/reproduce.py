@@ -14,6 +14,7 @@ import tyro
 import al_ray
 from al_ray.api import papers
 from al_ray.cli._shared.blocks import Block, Cluster
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.option_types import PathOrUri, Words
 from al_ray.cli._shared.progress import Progress
@@ -83,7 +84,7 @@ def run_command(options: ReproduceCommand) -> bool:
     if options.dry_run:
         print(job.plan())
         return True
-    lines, complete = job.run()
+    lines, complete = job.run(as_called)
     print(*lines, sep="\n")
     print(f"wrote {options.out / options.target}.md")
     return complete

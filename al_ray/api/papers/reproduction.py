@@ -56,11 +56,15 @@ class Reproduction:
                 lines.append(f"a cross-encoder of {encoder} on the labels of {strategy}, seeds {len(self.job.seeds)}")
         return "\n".join(lines)
 
-    def run(self) -> tuple[list[str], bool]:
-        """Run what is missing and write the target; return its tables in words, and whether every run is complete."""
+    def run(self, called: Callable[[str], str]) -> tuple[list[str], bool]:
+        """Run what is missing and write the target; return its tables in words, and whether every run is complete.
+
+        called: of a text that names options in Python, the text that is printed and written.
+        """
         target, out = self.spec.target, self.job.out
         runs = pipeline.run_parts(self.job, self.grids)
         tables, pictures = _build(self.spec, self.job, self.grids[0], runs)
+        tables = [table.in_words(called) for table in tables]
         for picture in pictures:
             write_pictures(out / "figures" / picture.name, picture.files)
         heading = f"{target[:-1].capitalize()} {target[-1]} of the paper: {TARGETS[target].title}"
