@@ -21,8 +21,8 @@ from filelock import FileLock, Timeout
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import cross_encoders, grids
 from al_ray.api import evaluation as api_evaluation
-from al_ray.api import grids
 from al_ray.apps.audit import sampling
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.apps.matching import pipeline as matching
@@ -45,7 +45,6 @@ from al_ray.cli import (
     serve,
     train,
 )
-from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._shared import entry
 from al_ray.cluster import run as whole_run
 from al_ray.cluster import session as sessions
@@ -260,7 +259,7 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, api_evaluation, sessions, matching):
+    for module in (whole_run, cross_encoders, api_evaluation, sessions, matching):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
