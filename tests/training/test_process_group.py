@@ -29,8 +29,8 @@ from al_ray.training.losses import SIDE_LOSSES
 from al_ray.training.optimizer import Step
 from al_ray.training.trainer import Trainer, TrainerSpec
 
-# All processes are forked from one that has imported everything: of the network of BERT, too, which is imported when the
-# first encoder is made.
+# All processes are forked from one that has imported everything: the network of BERT, too, which is otherwise imported
+# with the first encoder of each.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["al_ray.training.trainer", "transformers.models.bert.modeling_bert"])
 # Seconds of a wait that ends soon, unless the code is wrong: a busy machine takes long to start a process.
