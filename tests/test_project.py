@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -142,19 +143,27 @@ ELSEWHERE = {
 } | {ROOT / "studies" / "other_tools" / "goldenmatch_records.py"}
 
 
+@cache
+def imports_of(path: Path) -> frozenset[str]:
+    """Top names of what a file imports."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return frozenset(found)
+
+
 def imported(*folders: str) -> dict[str, str]:
     """Top names of what is imported that is neither Python's nor ours -> a file that does so."""
-    found: dict[str, str] = {}
-    for path in sorted({path for folder in folders for path in (ROOT / folder).rglob("*.py")} - ELSEWHERE):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules: list[str] = []
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules = [node.module]
-            found |= {module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules}
+    paths = sorted({path for folder in folders for path in (ROOT / folder).rglob("*.py")} - ELSEWHERE)
+    found = {name: path.relative_to(ROOT).as_posix() for path in paths for name in imports_of(path)}
     ours = {"al_ray", "benchmarks", "jobs", "studies", "tests"}
     return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | ours}
+
+
+packages_distributions = cache(importlib.metadata.packages_distributions)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,7 @@ def imported(*folders: str) -> dict[str, str]:
 def test_what_is_imported_is_declared(folders: tuple[str, ...], extras: tuple[str, ...]):
     """A package that comes only because another needs it can go with that other's next version."""
     declared = names(MAIN + [line for extra in extras for line in EXTRAS[extra]])
-    packages = importlib.metadata.packages_distributions()
+    packages = packages_distributions()
     strangers = {
         name: path
         for name, path in imported(*folders).items()
