@@ -35,4 +35,4 @@ def drawing() -> Iterator[None]:
 
 def draw_none() -> None:
     """From now on have figures drawn only inside `drawing`."""
-    Figure.savefig = _save
+    setattr(Figure, "savefig", _save)  # noqa: B010 (pyright: its arguments have names)
