@@ -155,6 +155,11 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, which nearly every rule looks at."""
+        return list(ast.walk(self.tree))
+
     @property
     def module(self) -> str:
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -178,7 +183,7 @@ class Source:
     def imports(self) -> list[tuple[ast.stmt, str]]:
         """Every import anywhere in the file, as (statement, dotted name); `from a import b` is a.b."""
         found: list[tuple[ast.stmt, str]] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 found += [(node, alias.name) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -203,7 +208,7 @@ def room_of(name: str) -> str | None:
 
 
 def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -254,7 +259,7 @@ def pure_rooms_compute(sources: list[Source]) -> list[str]:
                 continue
             if top in WORLD or top not in sys.stdlib_module_names | {"numpy", "al_ray"}:
                 complaints.append(source.at(node, f"a pure room imports {name}"))
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "input"):
                 complaints.append(source.at(node, f"a pure room calls {node.func.id}()"))
     return complaints
@@ -287,7 +292,7 @@ def imports_are_absolute(sources: list[Source]) -> list[str]:
     return [
         source.at(node, "a relative import")
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom) and node.level
     ]
 
@@ -363,7 +368,7 @@ def public_things_say_what_they_are(sources: list[Source]) -> list[str]:
 def no_except_is_broad(sources: list[Source]) -> list[str]:
     complaints: list[str] = []
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ExceptHandler):
                 caught = {ast.unparse(node)} if node.type is None else names_in(node.type)
                 if node.type is None or caught & {"Exception", "BaseException"}:
@@ -386,7 +391,7 @@ def chance_is_named(sources: list[Source]) -> list[str]:
             for node, name in source.imports
             if name.partition(".")[0] == "random" or (inside(name, ["numpy.random"]) and name.count(".") > 1)
         ]
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if not isinstance(node, ast.Attribute) or node.attr in allowed:
                 continue
             if ast.unparse(node.value) in ("np.random", "numpy.random"):
@@ -399,7 +404,7 @@ def the_library_is_quiet(sources: list[Source]) -> list[str]:
         source.at(node, "print()")
         for source in sources
         if source.ours
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
 
@@ -423,13 +428,13 @@ def compared(sources: list[Source], subject: str, names: Iterable[str], cure: st
     """The places where what has the subject in its words is compared with one of the names."""
     complaints: list[str] = []
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Compare):
-                asked, parts = ast.unparse(node), [node.left, *node.comparators]
+                asked, parts = node, [node.left, *node.comparators]
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
-                asked, parts = ast.unparse(node), node.args
+                asked, parts = node, node.args
             elif isinstance(node, ast.Match):
-                asked, parts = ast.unparse(node.subject), [case.pattern for case in node.cases]
+                asked, parts = node.subject, [case.pattern for case in node.cases]
             else:
                 continue
             plain = [
@@ -437,10 +442,11 @@ def compared(sources: list[Source], subject: str, names: Iterable[str], cure: st
             ]
             inner = [one.value for part in plain for one in ast.walk(part) if isinstance(one, ast.Constant)]
             words = {word for word in inner if isinstance(word, str) and word}
-            if subject in asked and any(
+            # Its words last: they take longest.
+            if any(
                 name.startswith(word) or word.startswith(f"{name}:") for name in names for word in words
-            ):
-                complaints.append(source.at(node, f"{asked} names {cure}"))
+            ) and subject in ast.unparse(asked):
+                complaints.append(source.at(node, f"{ast.unparse(asked)} names {cure}"))
     return complaints
 
 

@@ -102,7 +102,8 @@ def measured(make_task, folder: Path, kind: str) -> tuple[Figures, Figures]:
     return seen, wanted
 
 
-@pytest.mark.parametrize("kind", ["knn", "exact"])
+# One function counts the pairs of searches of either kind.
+@pytest.mark.parametrize("kind", ["knn", pytest.param("exact", marks=pytest.mark.more)])
 def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp_path, kind):
     # On a busy machine Ray loses figures that a process does not tell in half a second, and others come late.
     seen, wanted = Figures(), Figures()

@@ -165,7 +165,7 @@ def test_a_dry_run_says_what_there_is_to_do_and_starts_nothing(asked, capsys):
 
 
 @pytest.mark.slow
-def test_targets_are_printed_and_kept_and_nothing_is_done_twice(in_process, asked, capsys):
+def test_targets_are_printed_and_kept_and_nothing_is_done_twice(in_process, drawn, asked, capsys):
     out = Path(str(asked.out))
     for target in ("table2", "table3", "figure3"):
         assert reproduce(replace(asked, target=target))
