@@ -4,7 +4,7 @@ sample draws pairs to label into a folder: putative false positives (paper, A.3)
 score, for which no match need be known. estimate reads the labels. Every option: --help.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -17,6 +17,8 @@ from al_ray.cli._shared.progress import Progress
 from al_ray.cli._shared.results import check_out, write_result
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.llm import LlmConfig
+from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 
@@ -25,7 +27,11 @@ from al_ray.core.errors import BadOption
 class Sample(al_ray.AuditConfig):
     """Draw pairs to label."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
+    UNUSED: ClassVar[tuple[str, ...]] = (
+        *("cluster.checkpoint_seconds", "oracle_options.llm", "oracle_options.release_actors"),
+        *("oracle_options.cost_per_pair", "oracle_options.calls_per_minute"),
+        *("llm.examples", "llm.check_with", "llm.least_kappa"),
+    )
 
     run: PathOrUri | None = None
     """Run folder, whose model is audited."""
@@ -34,6 +40,10 @@ class Sample(al_ray.AuditConfig):
     out: Path | None = None
     """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score or MATCHES/audit when not given."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
+        default_factory=OracleConfig, metadata={"heading": "oracle"}
+    )
+    llm: LlmConfig = field(default_factory=LlmConfig)
 
     def __post_init__(self) -> None:
         """Validate options."""
@@ -44,7 +54,19 @@ class Sample(al_ray.AuditConfig):
             return
         check_bounds(self)
         plain = al_ray.AuditConfig()
-        names = ("split", "round", "at_recall", "near", "rand", "by_score", "top", "after", "threshold_for")
+        names = (
+            "split",
+            "round",
+            "at_recall",
+            "near",
+            "rand",
+            "by_score",
+            "top",
+            "after",
+            "threshold_for",
+            "oracle",
+            "answers",
+        )
         others = [name for name in names if getattr(self, name) != getattr(plain, name)]
         if others:
             raise BadOption(f"--{others[0].replace('_', '-')} goes with --run; leave it out with --matches")
@@ -102,7 +124,15 @@ def sample(options: Sample) -> None:
         audit = al_ray.sample_matches(options.matches, budget=options.budget, seed=options.seed, out=options.out)
     else:
         run, config = al_ray.load_run(str(options.run)), part(options, al_ray.AuditConfig)
-        audit = al_ray.sample_audit(run, config, options.out, cluster=options.cluster, on_progress=Progress())
+        oracle_options = replace(options.oracle_options, llm=options.llm)
+        audit = al_ray.sample_audit(
+            run,
+            config,
+            options.out,
+            cluster=options.cluster,
+            oracle_options=oracle_options,
+            on_progress=Progress(),
+        )
     print(*map(as_called, audit.lines()), sep="\n")
 
 
