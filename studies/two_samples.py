@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,15 +102,15 @@ class _Audits:
     study: TwoSamples
     rng: np.random.Generator
 
-    @property
+    @cached_property
     def cut(self) -> int:
         return threshold(self.population)
 
-    @property
+    @cached_property
     def bands(self) -> Sequence[Band]:
         return self.population.unlabelled.bands
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         return [stop - start for start, stop in self.bands]
 
@@ -162,7 +163,7 @@ class _Audits:
         """Draw the answers to all pairs: of each band (side of the threshold, cell, no match or match) counts."""
         population, rng, reach = self.population, self.rng, len(self.population.cosines)
         other, match, beyond, match_beyond = rates(reach)
-        called = rng.random(reach) < np.where(population.matches, match, other) * (1 - UNSURE)
+        called = rng.random(reach, dtype=np.float32) < np.where(population.matches, match, other) * (1 - UNSURE)
         of_rest = np.zeros((2, 2, 2), dtype=np.int64)
         counts = population.rest - population.rest_matches, population.rest_matches
         for kind, (count, rate) in enumerate(zip(counts, (beyond, match_beyond), strict=True)):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,6 @@ def sample_audit(
         OracleFailed, CostReached: if a language model does not answer, or would cost more than allowed.
         DryRun: in place of a request to a language model, if that was to be shown alone; no error.
     """
-    # Not at the top: they load torch, which an estimate does not need.
-    from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
-    from al_ray.cluster.session import session
-
     target = _folder_of(run, config) if out is None else local_path(out, "`out`")
     refuse_lost(target)
     refuse_inside(target, storage_path(run.config.task))
@@ -114,22 +111,13 @@ def sample_audit(
     if config.oracle is None and oracle_options != ORACLE:
         raise BadOption("`oracle_options` go with `oracle='llm'`; add it, or leave them out")
     request, folder = _request(config, run, oracle_options), AuditFolder(target)
-    exists = folder.holds(request)
-
-    def draw_bands() -> tuple[Record, DrawnPairs, BandScores]:
-        with session(cluster, trainers=0):
-            return sample_bands(run.config, cluster, run.folder, request, on_progress)
-
+    exists, draw = folder.holds(request), partial(_draw, request, run, cluster, on_progress)
     if not exists:
         run.folder.refuse_lost(request.round)
         if request.oracle:
-            sample_two(folder, request, task, oracle_options, draw_bands, on_progress)
-        elif config.by_score:
-            folder.keep(*draw_bands(), task)
+            sample_two(folder, request, task, oracle_options, draw, on_progress)
         else:
-            with session(cluster, trainers=0):
-                drawn = sample_false_positives(run.config, cluster, run.folder, request, on_progress)
-            folder.keep(*drawn, None, task)
+            folder.keep(*draw(), task)
     codes, _, pairs = folder.key()
     write_sheets(target, STEM, codes, pairs.pairs, task)
     return Audit(target, folder.record(), len(codes), not exists)
@@ -147,10 +135,9 @@ def estimate_audit(
 ) -> AuditEstimate:
     """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
 
-    labels: the sheet, or an export of Label Studio; both files of the folder by default. Of audits by score: at_cosine,
-    at_p: thresholds to measure at; the ends of bands and the boundary by default. p is a probability if the round is
-    calibrated, else a score. threshold_for: "precision=P" chooses one, "precision=P guarantee=C" one that keeps its
-    word (docs/guarantees.md). It and update_scorer (w and b) write to scorer.json of `run`, by default the audited one.
+    labels: the sheet, or an export of Label Studio; by default both. Of audits by score: at_cosine, at_p: thresholds to
+    measure at, by default the ends of bands and the boundary; p: a probability if calibrated. threshold_for chooses one
+    (docs/guarantees.md); it and update_scorer (w and b) write to scorer.json of `run`, by default the audited one.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
@@ -172,13 +159,7 @@ def estimate_audit(
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
         strata = putative(record, labelled.pairs, labelled.labels)
-        lines, content = format_false_positives(record, strata, labelled.labels, rng)
-        return _estimate(record, lines, content)
-    if record.asked.oracle and (threshold_for or update_scorer):
-        raise BadOption(
-            f"`threshold_for` and `update_scorer` go with audits that people alone label, and {path} is one with "
-            f"{record.asked.oracle}; leave them out"
-        )
+        return _estimate(record, *format_false_positives(record, strata, labelled.labels, rng))
     bands, rules = labelled.bands, parse_rules(threshold_for)
     # All that can be refused comes before the scorer is written.
     audited = _audited_run(run, record, labelled.path) if rules or update_scorer else None
@@ -192,6 +173,20 @@ def estimate_audit(
         return _estimate(record, lines, content)
     more, kept, written = calibrate(labelled, bands, audited.folder, scorer, rules)
     return _estimate(record, [*lines, *more], {**content, **kept}, written)
+
+
+def _draw(
+    request: AuditOptions, run: Run, cluster: ClusterConfig, on_progress: OnProgress
+) -> tuple[Record, DrawnPairs, BandScores | None]:
+    """Draw the pairs of an audit; the first sample of one with a language model."""
+    # Not at the top: they load torch, which an estimate does not need.
+    from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
+    from al_ray.cluster.session import session
+
+    with session(cluster, trainers=0):
+        if request.by_score:
+            return sample_bands(run.config, cluster, run.folder, request, on_progress)
+        return (*sample_false_positives(run.config, cluster, run.folder, request, on_progress), None)
 
 
 def _estimate(
@@ -277,6 +272,11 @@ def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
 def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
     """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
     number = record.asked.round
+    if record.asked.oracle:
+        raise BadOption(
+            f"`threshold_for` and `update_scorer` go with audits that people alone label, and {path} is one with "
+            f"{record.asked.oracle}; leave them out"
+        )
     if not number:
         raise BadOption(
             f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out `update_scorer` and "

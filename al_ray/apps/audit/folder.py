@@ -22,13 +22,13 @@ import pyarrow as pa
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import NO, OPEN, YES
-from al_ray.core.scorer import Labels, Scorer
+from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.false_positives import FalsePositiveSample
 from al_ray.metrics.audit.match_precision import MatchBand
 from al_ray.metrics.audit.score_bands import BandAudit
-from al_ray.metrics.average_precision import StratumSummary
+from al_ray.metrics.average_precision import Ints, StratumSummary
 from al_ray.runs.dev_labels import read_band_scores, write_band_scores
 from al_ray.storage.files import read_json, read_parquet, write_parquet, write_root
 
@@ -229,6 +229,20 @@ class AuditFolder:
             write_band_scores(self.path / SCORES, scored)
         write_parquet(self.path / KEY, key_table(pairs, task, "a"))
         write_root(self.path / RECORD, record.content)
+
+    def keep_first(self, record: Record, pairs: DrawnPairs, scored: BandScores, task: Task) -> None:
+        """Write the pairs that a language model is to answer, the record last."""
+        write_band_scores(self.path / SCORES, scored)
+        write_parquet(self.path / FIRST, key_table(pairs, task, "m"))
+        write_root(self.path / FIRST_RECORD, record.content)
+
+    def keep_answers(self, answers: Labels, confidences: Floats, rows: Ints) -> None:
+        """Write the answers (n,) of a language model; rows: (k,) of the pairs of people, in the order of the key."""
+        codes = np.full(len(answers), "", dtype=object)
+        codes[rows] = [f"a-{number:05d}" for number in range(1, len(rows) + 1)]
+        known = pa.array(confidences, mask=np.isnan(confidences))
+        columns = {"answer": answers, "confidence": known, "code": codes.tolist()}
+        write_parquet(self.path / ANSWERS, pa.table(columns, schema=ANSWERED))
 
     def record(self) -> Record:
         """Read the options and counts of the audit; WrongFolder if there are none."""

@@ -48,14 +48,15 @@ def test_a_share_and_recall_by_hand():
     # 100 of 1,000 pairs are above. The model answered 50 above: 40 yes, of which people found 9 of 10 right, and 10
     # others, of which 1 of 5 match: (40 * 0.9 + 10 * 0.2) / 50 = 0.76. Below 90 answers: 18 yes, 2 of 4 right, and 72
     # others, 0 of 8 match: 18 * 0.5 / 90 = 0.1 of 900 pairs, 90 matches. Recall: 76 / (76 + 90).
-    def band(first, step, yes, right, of, other, wrong, among):
+    def band(first, step, called, others):
+        (yes, right, of), (other, wrong, among) = called, others
         ranks = first + np.arange(yes + other) * step
         model = [YES] * yes + [UNSURE, OPEN] + [NO] * (other - 2)
         people = [YES] * right + [NO] * (of - right) + [OPEN] * (yes - of)
         people += [YES] * wrong + [NO] * (among - wrong) + [OPEN] * (other - among)
         return ranks, np.array(model, dtype=np.uint8), np.array(people, dtype=np.uint8)
 
-    columns = zip(band(0, 2, 40, 9, 10, 10, 1, 5), band(100, 10, 18, 2, 4, 72, 0, 8), strict=True)
+    columns = zip(band(0, 2, (40, 9, 10), (10, 1, 5)), band(100, 10, (18, 2, 4), (72, 0, 8)), strict=True)
     ranks, model, people = map(np.concatenate, columns)
     audit = BandAudit(1 - np.arange(1000) / 1000, 1000, *NONE, ranks, people, model=model)
     at = audit.at(0.901, generator(0, "x"))

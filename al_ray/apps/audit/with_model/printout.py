@@ -18,7 +18,7 @@ from al_ray.apps.audit.printout import Result, count_answers, format_waiting
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.text_table import format_columns
-from al_ray.metrics.audit.answer_cells import cells_of
+from al_ray.metrics.audit.answer_cells import Cell, cells_of
 from al_ray.metrics.audit.score_bands import BandAudit
 
 ROWS = "no, unsure or none", "yes"
@@ -55,13 +55,11 @@ def format_cells(
     (of_bands,) = rng.spawn(1)
     matches = [audit.matches_in(band, of_bands) for band in audit.bands]
     table, figures, _ = threshold_table(audit, record.scorer, thresholds, rng, calibrated)
-    rows: list[tuple[str, ...]] = [
-        ("pairs by score", f"{name} says", "pairs", "people answered", "yes", "share of matches", "matches (95%)")
-    ]
+    heading = ("pairs by score", f"{name} says", "pairs", "people answered", "yes", "share of matches", "matches (95%)")
+    rows: list[tuple[str, ...]] = [heading]
     bands: list[dict[str, Any]] = []
     for (start, stop), number in zip(audit.bands, matches, strict=True):
-        own = (audit.ranks >= start) & (audit.ranks < stop)
-        cells = cells_of(audit.model[own], audit.labels[own])
+        cells = _cells(audit, start, stop)
         for row, (words, cell) in enumerate(zip(ROWS, cells, strict=True)):
             share = f"{cell.matches / cell.answered:.1%}" if cell.answered else UNKNOWN
             place = (f"{start + 1:,} to {stop:,}", count_words(number)) if not row else ("", "")
@@ -90,6 +88,12 @@ def format_cells(
             "count too"
         )
     return lines, content
+
+
+def _cells(audit: BandAudit, start: int, stop: int) -> tuple[Cell, Cell]:
+    assert audit.model is not None
+    own = (audit.ranks >= start) & (audit.ranks < stop)
+    return cells_of(audit.model[own], audit.labels[own])
 
 
 def _agreement(audit: BandAudit, name: str) -> str:

@@ -8,19 +8,8 @@ is killed at any time leaves what the same command continues from.
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 
-from al_ray.apps.audit.folder import (
-    ANSWERED,
-    ANSWERS,
-    FIRST,
-    FIRST_RECORD,
-    SCORES,
-    AuditFolder,
-    AuditOptions,
-    Record,
-    key_table,
-)
+from al_ray.apps.audit.folder import FIRST, FIRST_RECORD, AuditFolder, AuditOptions, Record
 from al_ray.apps.audit.with_model.asking import Questioner
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import as_dict, differences
@@ -28,18 +17,16 @@ from al_ray.core.errors import WrongFolder
 from al_ray.core.labels import YES
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Floats, Labels
+from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.metrics.audit.answer_cells import allot_to_cells
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.score_bands import bands
 from al_ray.metrics.average_precision import Ints
 from al_ray.oracles.llm.store import FOLDER
-from al_ray.runs.dev_labels import write_band_scores
-from al_ray.storage.files import write_parquet, write_root
 from al_ray.storage.lock import locked
 
-Draw = Callable[[], tuple[Record, DrawnPairs, BandScores]]
+Draw = Callable[[], tuple[Record, DrawnPairs, BandScores | None]]
 
 
 def sample_two(
@@ -53,9 +40,8 @@ def sample_two(
     with locked(folder.path):
         if not _holds_first(folder, asked):
             record, pairs, scored = draw()
-            write_band_scores(folder.path / SCORES, scored)
-            write_parquet(folder.path / FIRST, key_table(pairs, task, "m"))
-            write_root(folder.path / FIRST_RECORD, record.content)
+            assert scored is not None
+            folder.keep_first(record, pairs, scored, task)
         record, drawn = folder.read_record(FIRST_RECORD), folder.drawn(FIRST)
         questioner = Questioner(options, folder.path, task, drawn, asked.seed)
         assert asked.budget is not None
@@ -63,7 +49,7 @@ def sample_two(
             raise questioner.show(asked.budget)
         answers, confidences = questioner.ask(watch)
         rows = people_rows(record, drawn, folder.scored(), answers)
-        _keep_answers(folder, answers, confidences, rows)
+        folder.keep_answers(answers, confidences, rows)
         strata = tuple(drawn.strata[row] for row in rows.tolist())
         people = DrawnPairs(drawn.pairs[rows], strata, drawn.ranks[rows], drawn.cosines[rows])
         folder.keep(record, people, None, task)
@@ -100,12 +86,3 @@ def _holds_first(folder: AuditFolder, asked: AuditOptions) -> bool:
             f"{folder.path} has bought answers for an audit with other options ({'; '.join(other)}); give another `out`"
         )
     return not other
-
-
-def _keep_answers(folder: AuditFolder, answers: Labels, confidences: Floats, rows: Ints) -> None:
-    """Write the answers of the model (n,); rows: (k,) of the pairs of people, in the order of their codes."""
-    codes = np.full(len(answers), "", dtype=object)
-    codes[rows] = [f"a-{number:05d}" for number in range(1, len(rows) + 1)]
-    known = pa.array(confidences, mask=np.isnan(confidences))
-    columns = {"answer": answers, "confidence": known, "code": codes.tolist()}
-    write_parquet(folder.path / ANSWERS, pa.table(columns, schema=ANSWERED))
