@@ -146,7 +146,12 @@ class _Audits:
 
     def row(self, name: str, judge: str, way: str, results: Sequence[Result]) -> Row:
         """Return how often intervals hold the truth, their mean width, and the error of the values."""
-        truth = np.array([self.population.precision(self.cut), *(self.population.recall(self.cut, r) for r in (1, 0))])
+        truth = np.array(
+            [
+                self.population.precision(self.cut),
+                *(self.population.recall(self.cut, ranked) for ranked in (True, False)),
+            ]
+        )
         ends, values = np.array([one for one, _ in results]), np.array([other for _, other in results])
         held = ((ends[..., 0] <= truth + 1e-12) & (ends[..., 1] >= truth - 1e-12)).mean(axis=0)
         width, errors = (ends[..., 1] - ends[..., 0]).mean(axis=0), values - truth
