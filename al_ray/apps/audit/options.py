@@ -65,7 +65,9 @@ class AuditConfig:
                 else "`budget` and `top` go with `by_score=True`; add it, or leave them out"
             )
         if self.oracle is not None and (not self.by_score or self.after is not None):
-            raise BadOption("`oracle` goes with `by_score` and without `after`: add the one, and leave out the other")
+            raise BadOption(
+                "`oracle` goes with `by_score=True` and without `after`: add the one, and leave out the other"
+            )
         if self.answers is not None and self.oracle is None:
             raise BadOption("`answers` goes with `oracle='llm'`; add it, or leave it out")
         check_bounds(self)

@@ -199,7 +199,7 @@ def test_the_command_does_the_same_and_prints_it(ran, server, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("config", "more", "words"),
     [
-        ({"by_score": False, "budget": None, "top": None}, {}, "`oracle` goes with `by_score`"),
+        ({"by_score": False, "budget": None, "top": None}, {}, "`oracle` goes with `by_score=True`"),
         ({"oracle": None}, {}, "`answers` goes with `oracle='llm'`"),
         ({"answers": 30}, {}, "`answers=30` is less than the 40 pairs of people"),
         ({"oracle": None, "answers": None}, {}, "`oracle_options` go with `oracle='llm'`"),
