@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from al_ray.cli._grid.options import parse_arguments
+from al_ray.cli._grid.pipeline import grid_of
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
@@ -28,8 +30,6 @@ from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run
 from al_ray.apps.reporting.read_runs import read_run
 from al_ray.cli import evaluate, mine, plan
-from al_ray.cli._grid.options import parse_arguments
-from al_ray.cli._grid.pipeline import grid_of
 from al_ray.cli._shared import entry
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
