@@ -8,9 +8,10 @@ import numpy as np
 
 from al_ray.apps.matching.folder import write_record
 from al_ray.apps.matching.incremental.order import task_of
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
+from al_ray.apps.matching.incremental.state import MatchState, write_state
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_PAIRS
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus
 from al_ray.datasets.task_folder import write_task
 from tests.cli.bad_cases import HUGE

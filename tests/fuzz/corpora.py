@@ -23,7 +23,7 @@ from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
 from al_ray.apps.matching.incremental.order import task_of
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
+from al_ray.apps.matching.incremental.state import MatchState, write_state
 from al_ray.apps.serving.model_name import ModelName
 from al_ray.apps.serving.store import Source, StoreWriter, make_store
 from al_ray.apps.serving.text_lines import KnownText, texts_digest
@@ -32,6 +32,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import Batch, Labelled, State, make_answers
 from al_ray.core.pairs import NO_PAIRS
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.sources import Synthetic
@@ -288,7 +289,7 @@ def _matches(path: Path) -> None:
     formulas = FormulaCells(escape=False)
     write_matches(
         path / "matches",
-        Matches(pairs, scores, scores, None, by_label, ~by_label & by_label),
+        Matches(ScoredPairs(pairs, scores), None, by_label, ~by_label & by_label),
         task,
         texts=True,
         cells=formulas,

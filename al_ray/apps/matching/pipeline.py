@@ -23,7 +23,6 @@ from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangl
 from al_ray.apps.matching.incremental.renewal import cells_of, holds, old_clusters, renew, write_first
 from al_ray.apps.matching.incremental.state import (
     MatchState,
-    ScoredPairs,
     read_state,
     refuse_added,
     removed_if_refused,
@@ -55,6 +54,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
@@ -162,7 +162,7 @@ def _matched(
     # p of a matcher does not change where the cosine of equal texts is made exact. A pair that a label or a rule alone
     # brought in is no candidate, and has p = 0.
     scores = np.maximum(candidates.cosines - shift, 0.0) if shift else candidates.cosines + (exact - cosines)
-    matches = matching.matches(pairs, scores, exact)
+    matches = matching.matches(ScoredPairs(pairs, scores, exact))
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
         matches = replace(matches, reasons=reasons)
@@ -221,7 +221,7 @@ def match_into(
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
         else:
             scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
-            matches = matching.matches(scored.pairs, scored.scores, scored.cosines)
+            matches = matching.matches(scored)
         clustered = cluster_texts(matching, matches, old_clusters(state, known, grown), state.next_cluster)
         added = {} if matches.reasons is None else {"why": matches.reasons.record}
         record = renew(out, Outcome(matching, matches, scored, clustered, added), state, grown)
@@ -239,7 +239,7 @@ def _compare_again(
     # An earlier al_ray kept no cosines beside scores with a neighbourhood.
     if holds(state, matching) and state.candidates.other is not None and not why:
         scored = state.candidates
-        return matching.matches(scored.pairs, scored.scores, scored.cosines), scored
+        return matching.matches(scored), scored
     task, place = matching.task, out / task_name(matching.task)
     write_task(task, place, {"command": "match", "into": str(out)})
     config = replace(_searched(matching.model.config, MatchSearchConfig()), task=str(place))

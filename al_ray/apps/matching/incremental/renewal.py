@@ -18,7 +18,6 @@ from al_ray.apps.matching.folder import (
 from al_ray.apps.matching.incremental.growth import NEW, GrownTask
 from al_ray.apps.matching.incremental.state import (
     MatchState,
-    ScoredPairs,
     digest_of_cells,
     remove_older,
     remove_state,
@@ -26,6 +25,7 @@ from al_ray.apps.matching.incremental.state import (
     write_state,
 )
 from al_ray.apps.matching.outputs import ClusteredTexts, Matching, Outcome, write_outcome
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.storage.formulas import FormulaCells

@@ -28,7 +28,7 @@ from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
-from al_ray.core.scorer import Floats
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.strings import Strings, as_array
 from al_ray.datasets.task_folder import read_task
@@ -51,23 +51,6 @@ RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | Non
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
 CURE = "restore it, or match all texts again with another --out"
-
-
-@dataclass(frozen=True)
-class ScoredPairs:
-    """Distinct pairs (n, 2) of rows with their scores (n,).
-
-    other: their cosines (n,), where a matcher or a neighbourhood gives scores that are none.
-    """
-
-    pairs: Pairs
-    scores: Floats
-    other: Floats | None = None
-
-    @property
-    def cosines(self) -> Floats:
-        """Return the cosines (n,), which are the scores unless others are given."""
-        return self.scores if self.other is None else self.other
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from al_ray.apps.matching.incremental.growth import NEW, Side, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.rectangle import rectangles
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
+from al_ray.apps.matching.incremental.state import MatchState
 from al_ray.core.pairs import NO_KEYS, NO_PAIRS, as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task
 
 # A text is a number, and the score of two texts is a symmetric function of both, with ties.
