@@ -5,6 +5,7 @@ An object in the process of a command has the same kind of handle (cluster/local
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import ray
@@ -72,17 +73,26 @@ class ActorHost:
             )
 
 
-def start_actor(host: HostSpec, spec: Any, options: Mapping[str, Any], groups: Mapping[str, int]) -> "ActorHandle":
-    """Start an actor with Ray's options. groups: its concurrency groups, with their numbers of threads."""
+@lru_cache
+def _host_class(name: str, groups: tuple[tuple[str, int], ...]) -> Any:
+    """Return Ray's class of the hosts of objects of a class of this name. groups: see start_actor."""
 
     class Named(ActorHost):
-        """The same class under the name of the object's: Ray names processes and lost actors by their class."""
+        """The same class under another name: Ray names processes and lost actors by their class."""
 
-    name = Named.__name__ = Named.__qualname__ = host.make.__name__
+    Named.__name__ = Named.__qualname__ = name
     # A type checker does not know the groups.
-    make: Any = ray.remote
-    remote = (make(concurrency_groups=dict(groups)) if groups else make)(Named)
-    return ActorHandle(remote.options(**options).remote(host, spec), name)
+    remote: Any = ray.remote
+    return (remote(concurrency_groups=dict(groups)) if groups else remote)(Named)
+
+
+def start_actor(
+    host: HostSpec, spec: Any, options: Mapping[str, Any], groups: Mapping[str, int] | None = None
+) -> "ActorHandle":
+    """Start an actor with Ray's options. groups: its concurrency groups, with their numbers of threads."""
+    name = host.make.__name__
+    actor = _host_class(name, tuple((groups or {}).items())).options(**options).remote(host, spec)
+    return ActorHandle(actor, name)
 
 
 @dataclass(frozen=True)

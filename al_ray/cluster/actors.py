@@ -142,8 +142,7 @@ def deploy(
         bounds = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
         host = HostSpec(make)
         actors = [
-            start_actor(host, spec, {**bounds, **places.options(number)}, groups or {})
-            for number, spec in enumerate(specs)
+            start_actor(host, spec, {**bounds, **places.options(number)}, groups) for number, spec in enumerate(specs)
         ]
         try:
             places.await_start(actors)

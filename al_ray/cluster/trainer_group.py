@@ -71,7 +71,7 @@ class TrainerGroup:
         # Ray must not restart one worker alone: the others could not continue with it.
         host, bounds = HostSpec(self.trainer), {"max_restarts": 0}
         ranks = [replace(self.spec, rank=rank) for rank in range(self.spec.training.workers)]
-        actors = [start_actor(host, spec, {**bounds, **self.places.options(spec.rank)}, {}) for spec in ranks]
+        actors = [start_actor(host, spec, {**bounds, **self.places.options(spec.rank)}) for spec in ranks]
         self.places.await_start(actors)
         return actors
 

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     options = {"worker_process_setup_hook": stub}
     ray.init(address="local", num_cpus=4, num_gpus=2, include_dashboard=False, log_to_driver=False, runtime_env=options)
     options = {"num_cpus": 1, "max_restarts": 1, "max_task_retries": 1}
-    each = [start_actor(HostSpec(Holder), 0, {**options, "num_gpus": share}, {}) for share in (0.5, 0.5, 1, 0)]
+    each = [start_actor(HostSpec(Holder), 0, {**options, "num_gpus": share}) for share in (0.5, 0.5, 1, 0)]
     found = ray.get([one.limits.remote() for one in each])
     each[0].end.options(max_task_retries=0).remote()
     found.append(ray.get(each[0].limits.remote()))
