@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.apps.matching.folder import write_record
+from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, write_state
 from al_ray.core.labels import Model
@@ -44,7 +45,8 @@ def write_known(here: Path, model: Model) -> None:
         "made_from": "texts of May",
     }  # fmt: skip
     nothing = ScoredPairs(NO_PAIRS, np.empty(0))
-    write_state(here / "known", MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, about), task)
+    state = MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, StateAbout.of_dict(about))
+    write_state(here / "known", state, task)
     write_record(here / "known", {"made_from": "texts of May"})
 
 

@@ -22,6 +22,7 @@ from al_ray.apps.grid.spec import Axes, cells
 from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
+from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, write_state
 from al_ray.apps.serving.model_name import ModelName
@@ -322,7 +323,7 @@ def _matches(path: Path) -> None:
         "made_from": "texts of May",
     }
     scored = ScoredPairs(pairs, scores)
-    write_state(path, MatchState(1, place, scored, pairs[2:3], NO_PAIRS, clusters, 9, about), task)
+    write_state(path, MatchState(1, place, scored, pairs[2:3], NO_PAIRS, clusters, 9, StateAbout.of_dict(about)), task)
     write_suggested(path, task, pairs, scores, np.full((4, 2), 0.3))
     write_record(path, {"made_from": "texts of May", "assign": "all", "clusters": {"number": 9}})
     sample_matches(path, 3, 0, path / "audit")

@@ -104,7 +104,7 @@ def _labels(path: Path) -> Any:
 
 
 def _arrived(path: Path) -> Any:
-    mapping = read_state(Path("fz-matches"))[0].about["table"]
+    mapping = read_state(Path("fz-matches"))[0].about.table
     return read_arrived(MatchOptions(left=path), mapping, 24, True)
 
 

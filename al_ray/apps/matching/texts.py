@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from al_ray.apps.matching.clusters.rules import CLUSTER_OPTIONS, ClusterRules
+from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.growth import Side
 from al_ray.apps.matching.incremental.order import sorted_by_id
 from al_ray.apps.matching.incremental.state import task_name
@@ -155,7 +156,7 @@ def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
     }
 
 
-def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
+def refuse_unlike(options: MatchOptions, about: StateAbout) -> None:
     """Raise BadOption for options that --into takes from the matches that are there, and where it cannot add texts."""
     given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
     given += [
@@ -170,9 +171,9 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
         raise BadOption("--search.kind knn goes with --out; --into compares all pairs of new texts, so leave it out")
     if options.suggest is not None:
         raise BadOption("--suggest goes with --out, where all texts are compared; leave it out")
-    if about["rules"]["cutoff"]["source"].startswith("--best"):
+    if about.rules.cutoff.source.startswith("--best"):
         raise BadOption("--into cannot add to the N best pairs of --best N; match all texts again with another --out")
-    table = about["table"]
+    table = about.table
     conditions = [f"--{name}" for name in ("same", "different") if table[name] is not None]
     if conditions:
         raise BadOption(f"--into cannot add to matches under {conditions[0]}; match all texts again with another --out")
