@@ -139,6 +139,8 @@ def read_task(folder: StoragePath) -> Task:
     task = replace(task, labels_are=labels_are_of(about, folder))
     if task.digest != about["digest"]:
         raise BadFile(f"{folder}: its tables do not match the digest in task.json; {cure_of(folder)}")
+    # A driver keeps its task for hours: what reading all texts once has left in Arrow's memory goes back to the system.
+    pa.default_memory_pool().release_unused()
     return task
 
 

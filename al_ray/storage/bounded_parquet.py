@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -17,15 +16,15 @@ VALUE = 8  # Bytes of a number.
 compute: Any = pyarrow.compute
 
 
-class _ValuesReached(Exception):
-    """Arrow begins to read values."""
-
-
 class _NoValues(io.RawIOBase):
-    """A file of `size` bytes, of which none can be read."""
+    """A file that ends where it is read, though it says that it has `size` bytes; `reached` when Arrow tried.
+
+    It raises nothing: Arrow keeps an exception of Python for good, and with it the variables of all functions that were
+    running (pyarrow 26.0.1).
+    """
 
     def __init__(self, size: int) -> None:
-        self.size, self.place = size, 0
+        self.size, self.place, self.reached = size, 0, False
 
     def readable(self) -> bool:
         """Return True, which Arrow asks before it opens a file."""
@@ -41,8 +40,9 @@ class _NoValues(io.RawIOBase):
         return self.place
 
     def read(self, size: int = -1) -> bytes:
-        """Raise _ValuesReached."""
-        raise _ValuesReached
+        """Return no byte."""
+        self.reached = True
+        return b""
 
 
 class BoundedParquet:
@@ -78,13 +78,18 @@ class BoundedParquet:
         RowGroupMetaData.column of pyarrow 26 does not catch what Parquet throws (libparquet.pxd declares ColumnChunk
         without `except +`). A reader catches it, and one without values stops before it would read any.
         """
-        reader = pq.ParquetFile(_NoValues(size), metadata=self.metadata).reader
+        file = _NoValues(size)
+        reader = pq.ParquetFile(file, metadata=self.metadata).reader
         for group in range(self.metadata.num_row_groups):
             if self.metadata.row_group(group).num_columns != self.metadata.num_columns:
                 raise pa.ArrowInvalid(f"row group {group} has other columns than the file")
             for column in range(self.metadata.num_columns):
-                with suppress(_ValuesReached):
+                file.reached = False
+                try:
                     next(reader.iter_batches(1, [group], [column]), None)
+                except (OSError, pa.ArrowException):
+                    if not file.reached:
+                        raise
 
     def _chunks(self) -> Iterator[Any]:
         """Yield the metadata of each column of each row group."""

@@ -51,7 +51,8 @@ class Uri:
         return f"{self.scheme}://{self.path}" + (f"?{self.query}" if self.query else "")
 
     def __truediv__(self, name: str) -> "Uri":
-        return replace(self, path=f"{self.path}/{name}")
+        # As with a Path, nothing added is the same place.
+        return replace(self, path=f"{self.path}/{name}") if name else self
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -181,3 +182,19 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path):
     path.write_bytes(path.read_bytes().replace(b"abcdef", b"\xffbcdef"))
     with pytest.raises(BadFile, match="not UTF-8"):
         read_parquet(path)
+
+
+class Held:
+    """Something that a weak reference can watch."""
+
+
+def test_reading_keeps_nothing_of_the_function_that_reads(tmp_path: Path) -> None:
+    """Arrow keeps an exception of Python that it met, and the frames under it: once all tables of a driver."""
+    path = written(tmp_path / "rows.parquet", pa.table({"row": pa.array([1, 2, 3])}))
+
+    def read() -> weakref.ref[Held]:
+        held = Held()
+        assert read_rows(path, ROWS).tolist() == [[1], [2], [3]]
+        return weakref.ref(held)
+
+    assert read()() is None

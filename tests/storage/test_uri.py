@@ -222,6 +222,7 @@ def test_a_uri_is_what_its_text_says_and_joins_before_its_query(names, query):
     uri = storage_path(text)
     assert str(uri) == text
     assert storage_path(str(uri / "x.json")) == uri / "x.json"
+    assert uri / "" == uri
     assert (uri / "x.json").parent == uri.resolve() == uri
     assert str(uri / "x.json") == text.partition("?")[0] + "/x.json" + (f"?{query}" if query else "")
     assert [str(up) for up in uri.parents][-1] == "s3://bucket" + (f"?{query}" if query else "")
