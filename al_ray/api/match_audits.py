@@ -41,8 +41,8 @@ def sample_matches(
         BadOption: if the model decided none of the matches.
         WrongFolder: if the folder holds no matches with texts, or `out` another audit.
     """
-    folder = local_path(matches, "--matches")
-    target = folder / "audit" if out is None else local_path(out, "--out")
+    folder = local_path(matches, "`matches`")
+    target = folder / "audit" if out is None else local_path(out, "`out`")
     refuse_lost(target)
     drawn = app.sample_matches(folder, budget or MATCH_BUDGET, seed, target)
     return MatchAudit(target, drawn.record, drawn.written)

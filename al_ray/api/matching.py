@@ -1,6 +1,6 @@
 """Match texts by a trained model: the matches, and the clusters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,13 +68,14 @@ def match(
     round: RoundName = None,
     cluster: ClusterConfig = CLUSTER,
     on_progress: OnProgress = no_progress,
+    called: Callable[[str], str] = str,
 ) -> MatchFolder:
     """Match texts by a model, and write matches and clusters into the folder `out`.
 
     model: a run, or its folder: the model that is best by evidence matches (docs/handover.md), or that of `round`: a
     number, 0 for the untrained encoder, or "last"; or a model folder that was copied out of its run (docs/match.md).
-    All pairs of texts are compared. Call it again with the same arguments after a stop. Works in this process, or on
-    Ray (docs/api.md).
+    All pairs of texts are compared. Call it again with the same arguments after a stop. called: turns a text that names
+    options into what matches.html shows. Works in this process, or on Ray (docs/api.md).
 
     Examples:
         >>> lines = ["id,text", "1,how to swim", "2,how do i swim", "3,who was the first king"]
@@ -95,7 +96,7 @@ def match(
     folder = storage_path(str(out))
     refuse_lost(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
-    result = pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift)
+    result = pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift, called)
     # Without the texts of a task folder there is nothing to show to people.
     return _written(folder, result, options.texts or not is_task(options))
 
@@ -106,12 +107,13 @@ def match_into(
     *,
     cluster: ClusterConfig = CLUSTER,
     on_progress: OnProgress = no_progress,
+    called: Callable[[str], str] = str,
 ) -> MatchFolder:
     """Match new texts with those of a folder of matches and with each other, and replace the files of the folder.
 
     The model and the rules are those of the matches that are there. Texts with a known id replace the known ones; with
-    `options.complete` known texts that are not in the tables are removed. Known texts are not encoded again. Works in
-    this process, or on Ray (docs/api.md).
+    `options.complete` known texts that are not in the tables are removed. Known texts are not encoded again. called: as
+    of `match`. Works in this process, or on Ray (docs/api.md).
 
     Examples:
         >>> new = folder / "more.csv"
@@ -126,7 +128,7 @@ def match_into(
     """
     known = storage_path(str(folder))
     refuse_lost(known)
-    return _written(known, pipeline.match_into(options, known, cluster, on_progress), True)
+    return _written(known, pipeline.match_into(options, known, cluster, on_progress, called), True)
 
 
 def _written(folder: StoragePath, result: pipeline.MatchResult, has_texts: bool) -> MatchFolder:

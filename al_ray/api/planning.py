@@ -76,7 +76,9 @@ def plan(options: PlanOptions) -> RunPlan:
         options = with_recipe_chosen(options)
     if options.matcher == "auto":
         if options.task == NO_TASK:
-            raise BadOption("--matcher auto depends on the fields of a task; give --task, or --matcher on or off")
+            raise BadOption(
+                "`matcher='auto'` depends on the fields of a task; give `task`, or `matcher='on'` or `matcher='off'`"
+            )
         options = with_matcher_chosen(options, read_task(storage_path(options.task)), None)
     # Read first, because bad options raise before anything is measured.
     cluster, sizes = options.workers, options.sizes
@@ -89,10 +91,10 @@ def plan(options: PlanOptions) -> RunPlan:
 
 
 def measure(options: PlanOptions) -> Constants:
-    """Measure the speeds of this machine, and write them to --constants."""
+    """Measure the speeds of this machine, and write them to `constants`."""
     if options.constants is None:
-        raise BadOption("--measure writes a file; name it: --constants FILE")
-    refuse_folder("--constants", options.constants)
+        raise BadOption("`measure=True` writes a file; name it: `constants=FILE`")
+    refuse_folder("`constants`", options.constants)
     device = f"{CUDA}:0" if options.gpus else CPU
     threads, date = int(options.cpus_per_shard), time.strftime("%Y-%m-%d")
     machine = f"{platform.node()} ({platform.processor() or platform.machine()})"

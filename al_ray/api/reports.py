@@ -1,7 +1,7 @@
 """Write a report of runs and grids."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from al_ray.apps.reporting.export import write_summary
@@ -18,12 +18,18 @@ from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import StoragePath, storage_path
 
 
-def report(folders: Sequence[str | StoragePath], out: str | StoragePath, examples: int = 10) -> list[RunRecord]:
+def report(
+    folders: Sequence[str | StoragePath],
+    out: str | StoragePath,
+    examples: int = 10,
+    *,
+    called: Callable[[str], str] = str,
+) -> list[RunRecord]:
     """Compare the runs of run and grid folders in one page, `out`/report.html, and return their records.
 
     Also writes summary.md, summary.parquet (a row for each run, round and split) and figures/*.png and *.svg. examples:
     error examples of each kind per run. `trouble` of a record says why a run is not complete; it is empty if the run
-    is complete.
+    is complete. called: turns a sentence that names an option into what the report shows.
 
     Examples:
         >>> [record.trouble for record in al_ray.report([folder / "run"], folder / "report")]
@@ -39,8 +45,9 @@ def report(folders: Sequence[str | StoragePath], out: str | StoragePath, example
     target = storage_path(str(out))
     refuse_lost(target)
     _refuse_run(target)
-    records = named([storage_path(str(folder)) for folder in folders])
-    content = report_of(records, examples)
+    runs = named([storage_path(str(folder)) for folder in folders])
+    records = [replace(run, trouble=called(run.trouble)) for run in runs]
+    content = report_of(records, examples).in_words(called)
     for picture in content.pictures:
         write_pictures(target / "figures" / picture.name, picture.files)
     write_summary(target / "summary.parquet", records)

@@ -155,7 +155,7 @@ def _page(
     """Return the page on which people label; BadOption if its packages are not installed."""
     if find_spec("uvicorn") is None:
         raise BadOption(
-            "--oracle page needs packages that are not installed here: the extra annotate (docs/install.md)"
+            "`oracle='page'` needs packages that are not installed here: the extra annotate (docs/install.md)"
         )
     # Not at the top: the packages of the page are an extra.
     from al_ray.api.labelling.run_page import RunPage

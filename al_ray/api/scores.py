@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.rng import generator
 from al_ray.datasets.tables.score_tables import read_labelled_scores, read_scores
 from al_ray.metrics.average_precision import StratumSummary, count_scores
@@ -32,7 +33,7 @@ def evaluate_scores(scores: str | Path, total_pairs: int) -> Evaluation:
     parts = read_scores(path)
     others = total_pairs - len(parts["positive"]) - len(parts["near"])
     if others < len(parts["random"]):
-        raise BadOption(f"--total-pairs {total_pairs:,} is less than the pairs of {path}; give all pairs")
+        raise BadOption(f"{option('total_pairs', total_pairs)} is less than the pairs of {path}; give all pairs")
     strata = [
         StratumSummary("near", len(parts["near"]), len(parts["near"])),
         StratumSummary("random", len(parts["random"]), others),

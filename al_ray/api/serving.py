@@ -30,7 +30,7 @@ def serve(options: ServeOptions, *, host: str = "127.0.0.1", port: int = 8000, d
         BadFile: if a table or a file of the model cannot be read; the message names the row.
         WrongFolder: if the store was made from other texts.
     """
-    token = read_token(options.token_file, "--token-file")
+    token = read_token(options.token_file, "`token_file`")
     refuse_open(host, token)
     # Replicas may have another working folder. A link stays one: what it leads to may change.
     model, known = (path.absolute() if isinstance(path, Path) else path for path in (options.model, options.known))

@@ -1,13 +1,12 @@
 """Prepare and load tasks: texts on two sides, splits, and the labelled pairs that are known."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from al_ray.core.errors import BadOption
-from al_ray.core.naming import option
+from al_ray.core.naming import Code, call, option, options_of
 from al_ray.core.task import Task
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.field_types import field_pairs
@@ -19,15 +18,8 @@ from al_ray.datasets.tsv import Report
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
-BY_PEOPLE = (
-    "python -m jobs.run --task {task} --out DIR --recipe records --oracle page --first-batch 60 --rounds 5 "
-    "--evaluation.splits"
-)
-BY_LABELS = (
-    "python -m jobs.run --task {task} --out DIR --recipe records --growth 1 --first-batch 60 --rounds 5 "
-    "--evaluation.splits "
-)
-"""Of the next step: people label, and no split is measured; or the task's own labels answer, and the split is named."""
+RECORDS = {"first_batch": 60, "rounds": 5}
+"""Options of the first run of a task with fields."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +32,7 @@ class Preparation:
     path: StoragePath
 
     def lines(self) -> Iterator[str]:
-        """Yield the report, the counts of each split, what cannot be measured, and the next command."""
+        """Yield the report, the counts of each split, what cannot be measured, and the next call."""
         task, out = self.task, self.path
         yield from self.report.lines()
         yield f"{task.name}: {len(task.left):,} texts" + ("" if task.symmetric else f" x {len(task.right):,} texts")
@@ -106,21 +98,26 @@ def _advice(task: Task) -> Iterator[str]:
     if unmeasured:
         yield f"no match is known in {' or '.join(unmeasured)}: evaluation there needs labels of its pairs or an audit"
     if task.labels_are == "partial" and len(unmeasured) < 2:
-        yield "labels are partial: a pair without a label is unknown; if every match is labelled: --labels-are complete"
+        given = option("labels_are", "complete")
+        yield f"labels are partial: a pair without a label is unknown; if every match is labelled: {given}"
 
 
 def _next_step(task: Task, out: StoragePath) -> Iterator[str]:
-    """Yield the command that runs with a matcher, for a task whose texts have several fields on both sides.
+    """Yield the call that runs with a matcher, for a task whose texts have several fields on both sides.
 
     The task's labels answer if every match of train is known, and measure the first of dev and train that has matches.
+    Without them people label, and no split is measured.
     """
     fields = field_pairs(task.left, task.right)
     if len(fields) < 2:
         return
-    command = BY_PEOPLE
+    splits, chosen = list[str](), {"oracle": "page", **RECORDS}
     if task.labels_are == "complete" and len(task.splits["train"].positives):
-        command = BY_LABELS + ("dev" if len(task.splits["dev"].positives) else "train")
-    yield f"next, as texts have {len(fields)} columns: {command.format(task=shlex.quote(str(out)))}"
+        splits, chosen = ["dev" if len(task.splits["dev"].positives) else "train"], {"growth": 1, **RECORDS}
+    config = options_of(
+        "RunConfig", recipe="records", task=out, **chosen, evaluation=Code(f"al_ray.EvaluationConfig(splits={splits})")
+    )
+    yield f"next, as texts have {len(fields)} columns: {call('run', config=config, out=Code('DIR'))}"
 
 
 def table_of(splits: Mapping[str, Mapping[str, int]]) -> str:

@@ -97,13 +97,13 @@ def plan_training(
     """
     folder, path = storage_path(str(out)), storage_path(config.task)
     if config.model == "cosine" and is_cross_encoder(folder):
-        raise WrongFolder(f"{folder} holds a cross-encoder; give --model cosine another --out")
+        raise WrongFolder(f"{folder} holds a cross-encoder; give `model='cosine'` another `out`")
     refuse_lost(folder)
     refuse_inside(folder, path)
     task = read_task(path)
     for split in config.evaluation.splits:
         task.measurable(split)
-    faults, names = BadRowLog(table.bad_rows, OR_SKIP), label_column_names("--columns", columns)
+    faults, names = BadRowLog(table.bad_rows, OR_SKIP), label_column_names("`columns`", columns)
     labelled = read_existing_labels(config.labels, task, names, labels_reading(table), faults)
     if config.like is not None:
         bound_config(storage_path(config.like))

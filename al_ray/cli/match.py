@@ -59,11 +59,14 @@ def main() -> None:
     options = parse_options(OPTIONS, "match", "Matches and clusters of texts, by a trained model.")
     own = part(options, al_ray.MatchOptions)
     if options.into is not None:
-        written = al_ray.match_into(options.into, own, cluster=options.cluster, on_progress=Progress())
+        written = al_ray.match_into(
+            options.into, own, cluster=options.cluster, on_progress=Progress(), called=as_called
+        )
     else:
         written = al_ray.match(
-            options.model, own, options.out, round=options.round, cluster=options.cluster, on_progress=Progress()
-        )
+            options.model, own, options.out, round=options.round, cluster=options.cluster, on_progress=Progress(),
+            called=as_called,
+        )  # fmt: skip
     print(*map(as_called, written.summary), sep="\n")
     others = ", clusters.csv" * ("clusters" in written.record)
     print(f"wrote {written.path / 'matches.csv'}{others} and matches.html")

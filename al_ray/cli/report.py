@@ -33,6 +33,6 @@ OPTIONS = ReportCommand
 def main() -> None:
     """Parse the options, write the report and print a line for each run."""
     options = parse_options(OPTIONS, "report", "Tables, curves and examples of runs and grids.")
-    for run in al_ray.report(options.folders, options.out, options.examples):
-        print(f"{run.name}: {as_called(run.trouble or 'complete')}")
+    for run in al_ray.report(options.folders, options.out, options.examples, called=as_called):
+        print(f"{run.name}: {run.trouble or 'complete'}")
     print(f"wrote {options.out / 'report.html'}")

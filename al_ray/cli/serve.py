@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 import al_ray
-from al_ray.cli._shared.entry import fail, parse_options
+from al_ray.cli._shared.entry import as_called, fail, parse_options
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.serialization import part
 
@@ -35,4 +35,4 @@ def main() -> None:
         fail("Ray Serve is not installed here; install al_ray with its extra serve (docs/install.md)")
     own = part(options, al_ray.ServeOptions)
     for line in al_ray.serve(own, host=options.host, port=options.port, dry_run=options.dry_run):
-        print(line, flush=True)
+        print(as_called(line), flush=True)

@@ -27,9 +27,24 @@ def call(function: str, **arguments: Any) -> str:
     return f"`al_ray.{function}({_arguments(arguments)})`"
 
 
-def options_of(kind: str, **values: Any) -> Code:
-    """Return a value of a public class of options, as an argument of a call; values that are None are left out."""
-    return Code(f"al_ray.{kind}({_arguments(values)})")
+def options_of(kind: str, recipe: str | None = None, **values: Any) -> Code:
+    """Return a value of a public class of options, as an argument of a call; values that are None are left out.
+
+    recipe: the name of a recipe, whose options come last.
+    """
+    last = "" if recipe is None else f"**al_ray.recipe({_literal(recipe)})"
+    return Code(f"al_ray.{kind}({', '.join(filter(None, [_arguments(values), last]))})")
+
+
+def run_at(path: Any) -> Code:
+    """Return the run in a folder, as an argument of a call; a command shows the folder."""
+    return Code(f"al_ray.load_run({_literal(path)})")
+
+
+def config_at(path: Any, **changes: Any) -> Code:
+    """Return the options of the run in a folder with changes, as an argument of a call; None changes nothing."""
+    config, words = f"{run_at(path)}.config", _arguments(changes)
+    return Code(f"dataclasses.replace({config}, {words})" if words else config)
 
 
 def command(name: str, **options: Any) -> str:

@@ -42,7 +42,7 @@ OF_LINES = [
     (f"{NEW} --replicas 2 --most-replicas 1", "--most-replicas is 1 and --replicas 2; give as many or more"),
     (f"{NEW} --at-boundary --recall 0.5", "--at-boundary and --recall are two cutoffs; give one of them"),
     (f"{NEW} --at-p 0.5", "--at-p needs probabilities, and those of"),
-    (f"{NEW} --recall 0.5", "has no threshold for recall=0.5; choose one: jobs.evaluate --run"),
+    (f"{NEW} --recall 0.5", "has no threshold for recall=0.5; choose one: python -m jobs.evaluate --run"),
     (f"{NEW} --host 0.0.0.0", "--host 0.0.0.0 is open to other machines, and there is no token; give --token-file"),
     (f"{NEW} --token-file nowhere", "--token-file nowhere cannot be read"),
     (f"{NEW} --token-file short.token", "--token-file short.token: the token is not 16 or more printable ASCII"),

@@ -38,6 +38,24 @@ def _called(monkeypatch):
             "`al_ray.run(config=al_ray.RunConfig(task=TASK, search=al_ray.SearchConfig(index='Flat')), out='r')`",
             "al-ray run --task TASK --search.index Flat --out r",
         ),
+        ("`al_ray.run(config=al_ray.load_run('my run').config, out='r')`", "al-ray run --config 'my run' --out r"),
+        (
+            "`al_ray.run(config=dataclasses.replace(al_ray.load_run('r').config, rounds=3), out='r')`",
+            "al-ray run --config r --rounds 3 --out r",
+        ),
+        (
+            "`al_ray.sample_audit(run=al_ray.load_run('r'), config=al_ray.AuditConfig(split='dev', by_score=True))`",
+            "al-ray audit sample --run r --split dev --by-score",
+        ),
+        (
+            "`al_ray.run(config=al_ray.RunConfig(task=TASK, **al_ray.recipe('records')), out='r')`",
+            "al-ray run --task TASK --recipe records --out r",
+        ),
+        (
+            "`al_ray.run(config=C, out='r', oracle_options=OracleConfig(llm=LlmConfig(model=MODEL, definition=TEXT)))`",
+            "al-ray run --config C --out r --llm.model MODEL --llm.definition TEXT",
+        ),
+        ("`al_ray.compare`", "jobs.evaluate --against"),
         ("`al-ray annotate`", "jobs.annotate"),
         ("`al-ray serve ... --most-unknown`", "jobs.serve --most-unknown"),
         ("`al-ray annotate --run 'my run'`", "al-ray annotate --run 'my run'"),
@@ -60,6 +78,7 @@ def test_a_text_in_the_words_of_a_command_line(text, shown):
         "`out==1`",
         "`al_ray.unheard_of()`",
         "`al_ray.load_run(path='x')`",
+        "`al_ray.load_run('x').config`",
         "`al_ray.evaluate('runs/x')`",
         "`al_ray.`",
         "`al-ray unheard-of --run x`",

@@ -507,9 +507,10 @@ def test_the_line_after_labels_of_another_run_makes_a_run_that_trains_on_them(
     run = place / "june"
     printed = labels(monkeypatch, capsys, "import", "--run", run, "--task", place / "task", "--labels", place / "may")
     hint, _, command = printed.splitlines()[-1].partition(": ")
-    words = ["--config", place / "may", "--task", place / "task", "--out", run, *added]
+    before, after = (added, []) if "--strategy" in added else ([], added)
+    words = ["--config", place / "may", "--task", place / "task", *before, "--out", run, *after]
     assert shlex.split(command) == ["python", "-m", "jobs.run", *map(str, words)]
-    assert hint == "to train on them" + " (with all --llm options as before)" * ("oracle" in options)
+    assert hint == "to train on them" + " (with all options of llm as before)" * ("oracle" in options)
     parsed = parse_arguments(shlex.split(command)[3:])
     with opened(run, task) as folder:
         folder.bind(parsed.run)
@@ -525,7 +526,7 @@ def test_the_lines_that_resume_a_run_of_a_language_model_name_the_options_that_i
     ledger.add_batch(2, Batch(pairs_of(task, 4, 6), np.full(2, 0.5), "uncertainty"))
     ledger.add_answers(2, make_answers(np.array([1]), np.array([YES], dtype=np.uint8), "llm:judge"))
     line = f"python -m jobs.run --out {by_model} --config {by_model} --llm.model MODEL --llm.definition TEXT"
-    hint = "(with all --llm options as before)"
+    hint = "(with all options of llm as before)"
     said = labels(monkeypatch, capsys, "status", "--run", by_model).splitlines()
     assert said[-1] == f"to resume {hint}: {line}"
     said = labels(monkeypatch, capsys, "close", "--run", by_model).splitlines()
@@ -609,7 +610,10 @@ def test_a_round_that_is_closed_says_that_open_dev_pairs_are_asked_for_first(beg
         answer(folder.dev_labels, 1, labels_of("yyn"))
     printed = labels(monkeypatch, capsys, "close", "--run", run).splitlines()
     assert printed[0] == "round 2 is closed with 1 labels; 2 pairs leave it"
-    assert printed[2] == "it asks for the labels of 9 dev pairs first; with --dev-labels 0 it goes on without them"
+    assert (
+        printed[2]
+        == "it asks for the labels of 9 dev pairs first; with jobs.run --dev-labels 0 it goes on without them"
+    )
     # Pairs, yes, no, unsure and open ones: the two pairs without a label have left the round.
     second = labels(monkeypatch, capsys, "status", "--run", run).splitlines()[2].split()
     assert [second[0], *second[2:7]] == ["2", "3", "1", "0", "0", "0"]

@@ -159,7 +159,12 @@ def joined(node: ast.expr) -> str:
 def written_by(call: ast.Call) -> Iterator[str]:
     """The texts that a function of al_ray/core/naming.py writes, with N for each value."""
     function = call.func.id if isinstance(call.func, ast.Name) else ""
-    if function not in ("option", "call", "command", "options_of") or not call.args:
+    # A variable may have such a name, too: call(*arguments).
+    if (
+        function not in ("option", "call", "command", "options_of", "config_at")
+        or not call.args
+        or isinstance(call.args[0], ast.Starred)
+    ):
         return
     name = joined(call.args[0])
     names = [one.arg for one in call.keywords if one.arg is not None and not isinstance(one.value, ast.Call)]
@@ -170,7 +175,7 @@ def written_by(call: ast.Call) -> Iterator[str]:
     elif function == "command":
         yield f"`al-ray {name} {' '.join('--' + one.replace('_', '-') for one in names)}`"
     else:
-        yield from (f"`{name}.{one}`" for one in names)
+        yield from (f"`{'RunConfig' if function == 'config_at' else name}.{one}`" for one in names)
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -301,12 +306,19 @@ def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options
 
 IN_PYTHON = (
     *("core", "metrics", "storage", "datasets", "encoders", "active_learning"),
-    *("runs", "training", "search", "matcher", "oracles", "running", "cluster"),
+    *("runs", "training", "search", "matcher", "oracles", "running", "cluster", "api", "apps"),
 )
-"""Folders whose texts name options and functions in Python, and not yet al_ray/api and al_ray/apps."""
+"""Folders of al_ray whose texts name options and functions in Python."""
 IN_FLAGS = {
     # Of --help, and words of a command that the command line writes.
     "al_ray.core.config.oracle.ORACLES",
+    "al_ray.apps.matching.assignment_rules.assignments_help",
+    # Markdown of a model card, which names files and what reads them.
+    "al_ray.apps.exporting.card._of_scores",
+    "al_ray.apps.exporting.card._of_matcher",
+    "al_ray.apps.exporting.card._of_matcher_scores",
+    # A word of the table for a command line, in the answer of the service that writes the table.
+    "al_ray.apps.serving.store.Source.side",
     # Of pip.
     "al_ray.oracles.llm.client.INSTALL",
     "al_ray.runs.trackers.mlflow.INSTALL",
@@ -316,12 +328,15 @@ IN_FLAGS = {
 def not_in_python(modules: dict[str, Module]) -> Iterator[str]:
     """A line for each flag or command in a text, and for each backtick whose Python no command has."""
     for module in modules.values():
-        if not set(module.name.split(".")[1:2]) & set(IN_PYTHON) or module.name == "al_ray.core.naming":
+        inside = any(f"{module.name}.".startswith(f"al_ray.{folder}.") for folder in IN_PYTHON)
+        if not inside or module.name == "al_ray.core.naming":
             continue
         for name, part in module.parts.items():
             for line, text in part.raw:
                 pieces = text.split("`") if text.count("`") % 2 == 0 else [text]
-                unknown = [one for one in pieces[1::2] if one not in ("{}", "{}=N") and shown(f"`{one}`") == f"`{one}`"]
+                # Of a name that is computed, what follows is looked up.
+                named = [one.removeprefix("{}") for one in pieces[1::2]]
+                unknown = [one for one in named if one not in ("", "=N") and shown(f"`{one}`") == f"`{one}`"]
                 plain = [found[0] for found in re.finditer(rf"{OPTION.pattern}|\bjobs\.[a-z]+", " ".join(pieces[::2]))]
                 if (unknown or plain) and f"{module.name}.{name}" not in IN_FLAGS:
                     yield f"{module.name}:{line} {name}: {', '.join([*unknown, *plain])}"
@@ -341,9 +356,10 @@ def test_texts_below_the_commands_are_in_python_and_name_what_is_there(monkeypat
         ("give `ot`, `RunConfig.at_score`, `al_ray.open_round()` and `al-ray runs`", 4),
     ],
 )
-def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, text, found):
+@pytest.mark.parametrize("name", ["al_ray.runs.x", "al_ray.api.x", "al_ray.apps.audit.x"])
+def test_a_flag_and_python_that_is_not_there_are_found(monkeypatch, name, text, found):
     monkeypatch.setattr(sys, "argv", ["program"])
-    lines = list(not_in_python({"al_ray.runs.x": Module("al_ray.runs.x", f"TEXT = {text!r}")}))
+    lines = list(not_in_python({name: Module(name, f"TEXT = {text!r}")}))
     names = [name for line in lines for name in line.partition(": ")[2].split(", ")]
     assert names == found if isinstance(found, list) else len(names) == found
 

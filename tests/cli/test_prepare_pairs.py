@@ -110,7 +110,7 @@ def test_texts_of_several_columns_end_with_the_command_of_a_run_with_a_matcher(t
     }
     for number, (line, options) in enumerate(said.items()):
         here(monkeypatch, f"{line} --out 'my task {number}'")
-        command = f"--task 'my task {number}' --out DIR --recipe records {options}"
+        command = f"--task 'my task {number}' {options} --recipe records --out DIR"
         last = capsys.readouterr().out.splitlines()[-1]
         assert last == f"next, as texts have 2 columns: python -m jobs.run {command}"
         asked = run.parse_arguments(shlex.split(command))

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from al_ray.active_learning.labelling import buy_labels
-from al_ray.api.labelling.resume import hint, resume_command
+from al_ray.api.labelling.resume import hint, resume_call
 from al_ray.api.labels import TABLE, refuse_open, writing
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import NO, OPEN, UNSURE, WORDS, YES
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Labels
@@ -83,7 +84,7 @@ def correct_labels(
     config, faults = bound_config(path), BadRowLog(table.bad_rows, OR_SKIP)
     with writing(path, None) as folder:
         if isinstance(labels, str | Path):
-            names = label_column_names("--columns", columns)
+            names = label_column_names("`columns`", columns)
             content = read_task_labels(Path(labels), names, labels_reading(table), folder.task, faults, split)
             pairs, codes = content.pairs, content.labels
         else:
@@ -102,15 +103,16 @@ def _labels_of(labels: Sequence[tuple[str, str, str]], task: Task) -> tuple[Pair
     if not labels:
         raise BadOption("no label is given; give a table, or the ids and the label of a pair")
     rows: list[list[int]] = []
-    for place, (side, ids) in enumerate((("left", task.left.ids), ("right", task.right.ids))):
-        names = [one[place] for one in labels]
-        unknown = next((name for name in names if name not in ids), None)
+    sides = (("left", "left_id", task.left.ids), ("right", "right_id", task.right.ids))
+    for place, (side, name, ids) in enumerate(sides):
+        named = [one[place] for one in labels]
+        unknown = next((one for one in named if one not in ids), None)
         if unknown is not None:
-            raise BadOption(f"--{side}-id {unknown!r} is not an id of the task's {side} texts; see its {side}.parquet")
-        rows.append([ids.index(name) for name in names])
+            raise BadOption(f"`{name}` {unknown!r} is not an id of the task's {side} texts; see its {side}.parquet")
+        rows.append([ids.index(one) for one in named])
     wrong = next((label for *_, label in labels if label not in CODES), None)
     if wrong is not None:
-        raise BadOption(f"--label is {wrong!r}; give {', '.join(CODES)}")
+        raise BadOption(f"`label` is {wrong!r}; give {', '.join(CODES)}")
     return as_pairs(*rows), np.array([CODES[label] for *_, label in labels], dtype=np.uint8)
 
 
@@ -128,11 +130,12 @@ class ClosedRound:
     dev: int
 
     def lines(self) -> Iterator[str]:
-        """Yield the counts, and the command that trains on the labels."""
+        """Yield the counts, and the call that trains on the labels."""
         yield f"round {self.round} is closed with {self.labels:,} labels; {self.left:,} pairs leave it"
-        yield f"to train on them{hint(bound_config(self.run))}: {resume_command(self.run, self.round)}"
+        yield f"to train on them{hint(bound_config(self.run))}: {resume_call(self.run, self.round)}"
         if self.dev:
-            yield f"it asks for the labels of {self.dev:,} dev pairs first; with --dev-labels 0 it goes on without them"
+            without = option("RunConfig.dev_labels", 0)
+            yield f"it asks for the labels of {self.dev:,} dev pairs first; with {without} it goes on without them"
 
 
 def close_round(run: str | StoragePath) -> ClosedRound:

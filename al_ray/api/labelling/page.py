@@ -1,13 +1,12 @@
 """The page on which people label pairs of a run, of an audit or of matches."""
 
-import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from al_ray.api.labelling.resume import resume_command
+from al_ray.api.labelling.resume import resume_call
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.options import PageOptions, remember
 from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
@@ -19,6 +18,7 @@ from al_ray.apps.http.signals import received
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse, WrongFolder
+from al_ray.core.naming import call, option
 from al_ray.oracles.page_log import log_path, read_page_answers
 from al_ray.runs.advice import advice
 from al_ray.runs.other_runs import bound_task
@@ -105,8 +105,8 @@ def annotate(
     """Lock a folder whose pairs people label: the open round of a run, a sample of an audit or suggested pairs.
 
     Give one of run, audit and matches. `plan` of the result says what would be labelled, and its `serve` serves the
-    page. Every answer is on disk before the next pair is shown. called: turns the text of a command into what the page
-    shows.
+    page. Every answer is on disk before the next pair is shown. called: turns a text that names a function or an option
+    into what the page shows.
 
     Examples:
         >>> with al_ray.annotate(audit=folder / "run" / "audit-test-by-score") as page:
@@ -119,7 +119,7 @@ def annotate(
         WrongFolder: if the folder is not of that kind.
     """
     if (run, audit, matches).count(None) != 2:
-        raise BadOption("give one folder: of a run (--run), of an audit (--audit) or of matches (--matches)")
+        raise BadOption("give one folder: of a run (`run`), of an audit (`audit`) or of matches (`matches`)")
     token = checked_token(options)
     if run is not None:
         path, opening = local_folder(storage_path(str(run))), _run
@@ -129,7 +129,8 @@ def annotate(
         path, opening = Path(matches or ""), _matches
     try:
         with opening(path) as (source, status):
-            yield LabelPage(path, source, replace(status, command=called(status.command)), options, token)
+            shown = replace(status, command=called(status.command), learnt=tuple(map(called, status.learnt)))
+            yield LabelPage(path, source, shown, options, token)
     except FolderInUse as error:
         raise FolderInUse(f"{error}{address_in(path)}") from error
 
@@ -140,7 +141,7 @@ def _run(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     with opened(path, bound_task(path)) as folder:
         people = oracle_kind(config.oracle).people
         rounds = round_table(folder.complete_rounds()) if folder.last else ""
-        command = resume_command(path, folder.ledger.rounds)
+        command = resume_call(path, folder.ledger.rounds)
         status = RunStatus(rounds=rounds, learnt=(*advice(path),), command=command)
         yield RunSheets(folder, config.seed, people), status
 
@@ -149,13 +150,13 @@ def _run(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
 def _audit(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     source = AuditSheets(path)
     with locked(path):
-        yield source, RunStatus(command=f"python -m jobs.audit estimate --audit {shlex.quote(str(path))}")
+        yield source, RunStatus(command=call("estimate_audit", audit=path))
 
 
 @contextmanager
 def _matches(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     if not (path / RECORD).exists():
-        raise WrongFolder(f"{path} holds no {RECORD}; give --matches the folder that jobs.match wrote")
+        raise WrongFolder(f"{path} holds no {RECORD}; give `matches` the folder that `al_ray.match` wrote")
     source = SuggestedSheets(path)
     with locked(path):
         yield source, RunStatus(command=use_of_suggestions(read_json(path / RECORD, ["model"]), path))
@@ -164,5 +165,5 @@ def _matches(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
 def local_folder(run: StoragePath) -> Path:
     """Return the folder of a run; BadOption if it is on an object store."""
     if not isinstance(run, Path):
-        raise BadOption(f"--run {run} is a URI; people label in a run folder on a local disk")
+        raise BadOption(f"{option('run', run)} is a URI; people label in a run folder on a local disk")
     return run

@@ -14,6 +14,7 @@ from al_ray.apps.annotating.server import announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets
 from al_ray.apps.matching.model import match_command
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.running.run import OnRound
 from al_ray.runs.advice import advice
@@ -23,7 +24,7 @@ from al_ray.storage.uri import StoragePath
 
 FAREWELL = 2.5
 """Seconds for which the page is served after the end of a run, so that open pages show it."""
-PREFIX = "--page."
+PREFIX = "page."
 
 
 class RunPage:
@@ -39,10 +40,10 @@ class RunPage:
     ) -> None:
         """Check the options; BadOption for an address that is open without a token.
 
-        on_page: receives the address. called: turns the text of a command into what the page shows.
+        on_page: receives the address. called: turns a text that names a function or an option into what the page shows.
         """
         if not isinstance(out, Path):
-            raise BadOption(f"--oracle page needs a run folder on a local disk; --out {out} is a URI")
+            raise BadOption(f"`oracle='page'` needs a run folder on a local disk; {option('out', out)} is a URI")
         self.config, self.options, self.out = config, options, out
         self.on_page, self.called = on_page, called
         self.token, self.status = checked_token(options, PREFIX), RunStatus("start")
@@ -75,7 +76,7 @@ class RunPage:
 
         def on_round(line: dict[str, Any]) -> None:
             first(line)
-            learnt = (*comparison(line), *advice(self.out))
+            learnt = tuple(map(self.called, (*comparison(line), *advice(self.out))))
             self.status = RunStatus("choose pairs", rounds=round_table(complete_rounds(self.out)), learnt=learnt)
 
         return on_round

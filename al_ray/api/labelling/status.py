@@ -1,12 +1,12 @@
 """Count the labels of a run, round by round."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from al_ray.api.labelling.resume import hint, resume_command
+from al_ray.api.labelling.resume import hint, resume_call
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.naming import call, options_of, run_at
 from al_ray.core.text_table import format_columns
 from al_ray.oracles.answer_files import BATCH, read_answers
 from al_ray.oracles.people import codes_of
@@ -59,7 +59,7 @@ class LabelStatus:
     advice: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield all of this in words, and the commands that go on from here."""
+        """Yield all of this in words, and the calls that go on from here."""
         rows: list[tuple[str, ...]] = [
             ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")
         ]
@@ -75,14 +75,16 @@ class LabelStatus:
         yield from (f"limit: {option} {limit:,.6g}" for option, limit in self.limits.items())
         yield from self.advice
         if self.complete:
-            audit = f"python -m jobs.audit sample --run {shlex.quote(str(self.run))} --split train --by-score"
+            audit = call(
+                "sample_audit", run=run_at(self.run), config=options_of("AuditConfig", split="train", by_score=True)
+            )
             yield f"how many matches are left in each band of score: {audit}"
         if self.missing_dev:
             words = f"{self.missing_dev:,} dev labels, which say how good its model is"
             yield f"round {self.complete} waits for {words}"
         last = max((one.round for one in self.rounds if one.split != "dev"), default=0)
         if last > self.complete or self.missing_dev is not None:
-            yield f"to resume{hint(bound_config(self.run))}: {resume_command(self.run, last)}"
+            yield f"to resume{hint(bound_config(self.run))}: {resume_call(self.run, last)}"
 
 
 def label_status(run: str | StoragePath) -> LabelStatus:

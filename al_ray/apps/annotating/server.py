@@ -26,7 +26,7 @@ START = 30.0
 
 
 @contextmanager
-def serving(annotator: Annotator, options: PageOptions, token: str | None, prefix: str = "--") -> Iterator[str]:
+def serving(annotator: Annotator, options: PageOptions, token: str | None, prefix: str = "") -> Iterator[str]:
     """Serve the page while the context is open; yields its address. BadOption if it cannot be listened on.
 
     prefix: of the names of options.
@@ -60,9 +60,9 @@ def address(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"
 
 
-def checked_token(options: PageOptions, prefix: str = "--") -> str | None:
+def checked_token(options: PageOptions, prefix: str = "") -> str | None:
     """Return the token of the page; BadOption for an address that is open without one."""
-    token = read_token(options.token_file, f"{prefix}token-file")
+    token = read_token(options.token_file, f"`{prefix}token_file`")
     refuse_open(options.host, token, prefix)
     return token
 

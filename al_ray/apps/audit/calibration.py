@@ -11,6 +11,7 @@ import numpy as np
 from al_ray.apps.audit.folder import Record
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
+from al_ray.core.naming import option
 from al_ray.core.scorer import CANDIDATE, Floats, Scorer, ceiling_words
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.recalibration import refit_to_bands
@@ -28,26 +29,26 @@ def fit_scorer(audit: BandAudit, cosines: Floats) -> Scorer:
     labels, x = audit.labels[labelled], cosines[labelled]
     if np.isnan(x).any():
         raise BadOption(
-            "--update-scorer: this audit was drawn by an earlier version and lacks the cosines of the pairs beyond the "
-            "ranked ones; draw another one (jobs.audit sample --by-score) into another --out"
+            "`update_scorer=True`: this audit was drawn by an earlier version and lacks the cosines of pairs beyond "
+            "the ranked ones; draw another one (`AuditConfig.by_score=True`) into another `out`"
         )
     if len(set(labels.tolist())) < 2:
         alike = f"all {len(labels):,} labels are {'yes' if labels.any() else 'no'}"
         raise BadOption(
-            f"--update-scorer: {alike if len(labels) else 'no label is yes or no'}, which does not determine a scorer; "
-            "label more pairs, or draw an audit with a larger --top or --budget into another --out"
+            f"`update_scorer=True`: {alike if len(labels) else 'no label is yes or no'}, which does not determine a "
+            "scorer; label more pairs, or draw an audit with a larger `top` or `budget` into another `out`"
         )
     scorer = refit_to_bands(audit.without_known, cosines)
     if scorer is None:
         raise BadOption(
-            "--update-scorer: matches do not become more frequent with the cosine among these labels, so no scorer "
-            "fits; label more pairs, or train the model further"
+            "`update_scorer=True`: matches do not become more frequent with the cosine among these labels, so no "
+            "scorer fits; label more pairs, or train the model further"
         )
     if scorer.outcome == "separable":
         raise BadOption(
-            f"--update-scorer: among {len(labels):,} labels no pair labelled no is above a pair labelled yes, so they "
-            "do not say how steeply p rises; label more pairs, or draw an audit with a larger --budget into another "
-            "--out"
+            f"`update_scorer=True`: among {len(labels):,} labels no pair labelled no is above a pair labelled yes, so "
+            "they do not say how steeply p rises; label more pairs, or draw an audit with a larger `budget` into "
+            "another `out`"
         )
     return scorer
 
@@ -101,13 +102,12 @@ def format_threshold(content: Mapping[str, Any], scorer: Scorer | None) -> str:
 
 
 def parse_precision_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
-    """Parse the rules of --threshold-for; BadOption for any but precision=P."""
+    """Parse the rules of `threshold_for`; BadOption for any but precision=P."""
     rules = tuple(map(parse_rule, texts))
     for rule in rules:
         if rule.kind != "precision":
-            raise BadOption(
-                f"--threshold-for {rule}: an audit does not know the recall over all pairs; give precision=P"
-            )
+            name = option("threshold_for", rule)
+            raise BadOption(f"{name}: an audit does not know the recall over all pairs; give precision=P")
     return rules
 
 

@@ -163,17 +163,17 @@ class AuditFolder:
     def holds(self, options: AuditOptions | MatchAuditOptions) -> bool:
         """Return whether the folder holds this audit; WrongFolder for another audit, or a sheet without a record."""
         if self.path.exists() and not self.path.is_dir():
-            raise WrongFolder(f"{self.path} is a file; give the --out of a folder")
+            raise WrongFolder(f"{self.path} is a file; give the `out` of a folder")
         if not (self.path / RECORD).exists():
             if (self.path / f"{STEM}.csv").exists() or (self.path / f"{STEM}.json").exists():
                 raise WrongFolder(
-                    f"{self.path} holds a sheet and no {RECORD}; somebody may be labelling it: give another --out"
+                    f"{self.path} holds a sheet and no {RECORD}; somebody may be labelling it: give another `out`"
                 )
             return False
         record = self.match_record() if self.of_matches else self.record()
         other = [*differences(as_dict(record.asked), as_dict(options))]
         if other:
-            raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another --out")
+            raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another `out`")
         return True
 
     def keep(self, record: Record | MatchRecord, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
@@ -198,7 +198,9 @@ class AuditFolder:
         """Read the options and counts of the audit; WrongFolder if there are none."""
         path = self.path / RECORD
         if not path.exists():
-            raise WrongFolder(f"{self.path} holds no {RECORD}; give --audit the folder that jobs.audit sample wrote")
+            raise WrongFolder(
+                f"{self.path} holds no {RECORD}; give `audit` the folder that `al_ray.sample_audit` wrote"
+            )
         content: dict[str, Any] = read_json(path, ["asked", "strata"])
         try:
             strata = tuple(from_dict(StratumCounts, stratum) for stratum in content["strata"])

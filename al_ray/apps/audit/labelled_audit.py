@@ -8,7 +8,7 @@ from typing import Any
 from al_ray.apps.audit.calibration import choose_threshold, format_bins, format_recalibration, format_threshold
 from al_ray.apps.audit.folder import AuditFolder, Record, band_audit
 from al_ray.apps.audit.labels import read_labels, read_two_answers
-from al_ray.apps.audit.promises import choose_promised, format_promise, sample_command
+from al_ray.apps.audit.promises import choose_promised, format_promise, second_draw_of
 from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels, Scorer
@@ -47,7 +47,7 @@ def read_labelled(path: Path, sheet: Path | None, by_score: bool) -> LabelledAud
     record, (codes, ids, pairs) = audit.record(), audit.key()
     if by_score and not record.asked.by_score:
         raise BadOption(
-            "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
+            "`at_cosine`, `at_p`, `threshold_for` and `update_scorer` go with audits by score, and "
             f"{path} is not one; leave them out"
         )
     labels = read_labels(path, sheet, codes, ids)
@@ -94,7 +94,7 @@ def _choose(
             lines.append(format_threshold(chosen[-1], record.scorer))
             continue
         last = record.asked.round == run.last
-        command = sample_command(str(run.path), str(audit.path), record, rule, last)
-        chosen.append(choose_promised(bands, record, rule, command))
-        lines += format_promise(chosen[-1], record.scorer, command)
+        second_draw = second_draw_of(str(run.path), str(audit.path), record, rule, last)
+        chosen.append(choose_promised(bands, record, rule, second_draw))
+        lines += format_promise(chosen[-1], record.scorer, second_draw)
     return chosen, lines

@@ -8,6 +8,7 @@ from al_ray.apps.audit.folder import MatchRecord
 from al_ray.apps.audit.matches import LabelledMatches
 from al_ray.apps.audit.printout import Result, count_answers, format_waiting, percent
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
+from al_ray.core.naming import option
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.match_precision import with_right
 
@@ -42,9 +43,8 @@ def format_match_precision(audit: LabelledMatches) -> Result:
     if counts["unsure"] or counts["open"]:
         lines.append(f"pairs not counted: {counts['unsure']:,} unsure, {counts['open']:,} not answered")
     if ASSIGNMENTS[record.rule].together:
-        lines.append(
-            f"with another cutoff jobs.match --assign {record.rule} may choose other pairs; the last column is of these"
-        )
+        rule = option("MatchOptions.assign", record.rule)
+        lines.append(f"with another cutoff {rule} may choose other pairs; the last column is of these")
     content: dict[str, Any] = {
         **counts,
         "by_model": record.by_model,

@@ -9,6 +9,7 @@ from al_ray.apps.audit.folder import KEY, RECORD, STEM, AuditFolder, MatchAuditO
 from al_ray.apps.audit.labels import read_labels
 from al_ray.apps.matching.written import FILE, WrittenMatches, digest_of, read_match_texts, read_matches
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.naming import Code, call, option
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
 from al_ray.metrics.audit.drawn_pairs import DrawnPairs
@@ -60,13 +61,13 @@ def sample_matches(matches: Path, budget: int, seed: int, out: Path) -> MatchSam
     Sheets are never overwritten.
     """
     if any((out / name).exists() for name in (FILE, "config.json", "task.json")):
-        raise BadOption(f"--out {out} holds matches, a run or a task; give the audit a folder of its own")
+        raise BadOption(f"{option('out', out)} holds matches, a run or a task; give the audit a folder of its own")
     written, folder = read_matches(matches), AuditFolder(out)
     if not len(written.by_model):
         raise BadOption(f"no match in {matches} was decided by the model, so there is nothing to label")
     if folder.of_matches and folder.match_record().asked.matches != written.digest:
         raise WrongFolder(
-            f"{matches} holds other matches than those that {out} was drawn from; give another --out, or --matches"
+            f"{matches} holds other matches than those that {out} was drawn from; give another `out`, or `matches`"
         )
     options = MatchAuditOptions(budget, seed, written.digest)
     exists = folder.holds(options)
@@ -121,5 +122,5 @@ def _refuse_replaced(path: Path, record: MatchRecord) -> None:
     if record.asked.matches not in map(digest_of, there):
         raise WrongFolder(
             f"the matches in {there[0]} were replaced since {path} was drawn, and its labels say nothing of the new "
-            f"ones; draw another audit: jobs.audit sample --matches {there[0]} --out ANOTHER"
+            f"ones; draw another audit: {call('sample_matches', matches=there[0], out=Code('ANOTHER'))}"
         )

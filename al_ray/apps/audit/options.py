@@ -48,15 +48,15 @@ class AuditConfig:
         """Validate options."""
         mine, others = (self.budget, self.top), (self.at_recall, self.near, self.rand)
         if (self.after is None) != (self.threshold_for is None):
-            raise BadOption("--after and --threshold-for go together; give both, or neither")
+            raise BadOption("`after` and `threshold_for` go together; give both, or neither")
         if self.after is not None and (self.top is not None or not self.by_score):
-            raise BadOption("--after goes with --by-score and without --top, which it chooses itself")
+            raise BadOption("`after` goes with `by_score=True` and without `top`, which it chooses itself")
         if any(value is not None for value in (others if self.by_score else mine)):
             raise BadOption(
-                "--at-recall, --near and --rand go without --by-score; leave them out"
+                "`at_recall`, `near` and `rand` go without `by_score=True`; leave them out"
                 if self.by_score
-                else "--budget and --top go with --by-score; add it, or leave them out"
+                else "`budget` and `top` go with `by_score=True`; add it, or leave them out"
             )
         check_bounds(self)
         if (self.near, self.rand) == (0, 0):
-            raise BadOption("--near and --rand are both 0; draw at least one pair of one of them")
+            raise BadOption("`near` and `rand` are both 0; draw at least one pair of one of them")

@@ -1,6 +1,5 @@
 """Results of jobs.audit, as lines of text and as JSON; those of bands of score are in band_printout.py."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 
 from al_ray.apps.audit.folder import STEM, Record
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.naming import call, command
 from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.false_positives import FalsePositiveSample, corrected_precision, error_share, matching_share
@@ -33,7 +33,7 @@ def format_sample(record: Record, out: Path, count: int, exists: bool) -> list[s
             + (f"drawn are all {stratum.drawn:,}" if few and stratum.drawn else f"{stratum.drawn:,} are drawn")
         )
     if not count:
-        return [*lines, f"there is nothing to label; continue: python -m jobs.audit estimate --audit {out}"]
+        return [*lines, f"there is nothing to label; continue: {call('estimate_audit', audit=out)}"]
     return [*lines, *format_waiting(out, count)]
 
 
@@ -41,12 +41,12 @@ def format_waiting(out: Path, count: int) -> list[str]:
     """Say how people label the pairs of an audit."""
     return [
         f"{count:,} pairs wait for an answer",
-        f"  on a page: python -m jobs.annotate --audit {shlex.quote(str(out))}",
+        f"  on a page: {command('annotate', audit=out)}",
         f"  or in a spreadsheet: fill the column label of {out / STEM}.csv with yes, no or unsure; "
         "save it as CSV (UTF-8)",
         f"  or in Label Studio: import {out / STEM}.json with the interface label-studio.xml beside it, and save "
         f"its JSON export as {out / EXPORT} or under its own name there",
-        f"then: python -m jobs.audit estimate --audit {out}",
+        f"then: {call('estimate_audit', audit=out)}",
     ]
 
 

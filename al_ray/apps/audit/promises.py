@@ -1,10 +1,9 @@
-"""Thresholds that an audit promises (--guarantee), and what a second draw of labels would bring.
+"""Thresholds that an audit promises, and what a second draw of labels would bring.
 
 Nothing is written unless every rule can be promised: a threshold without its promise would mean something else.
 """
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from al_ray.apps.audit.calibration import parse_precision_rules
 from al_ray.apps.audit.folder import Record
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
+from al_ray.core.naming import call, option, options_of, run_at
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
 from al_ray.metrics.audit.guarantee import MeldedLimits, Promise, cut_samples, promise
@@ -21,6 +21,8 @@ from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.audit.second_draw import Outlook, outlook
 from al_ray.metrics.thresholds import Rule, parse_rule
 
+SecondDraw = Callable[[int], str]
+"""Returns the call that draws this many more pairs."""
 ABOUT = {
     "precision": "precision",
     "recall": "recall over all pairs",
@@ -29,18 +31,18 @@ ABOUT = {
 
 
 def parse_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
-    """Parse the rules of --threshold-for; BadOption for one without a guarantee that is not of a precision."""
+    """Parse the rules of `threshold_for`; BadOption for one without a guarantee that is not of a precision."""
     rules = tuple(map(parse_rule, texts))
     parse_precision_rules([str(rule) for rule in rules if rule.guarantee is None])
     return rules
 
 
-def choose_promised(audit: BandAudit, record: Record, rule: Rule, sample_command: str) -> dict[str, Any]:
+def choose_promised(audit: BandAudit, record: Record, rule: Rule, second_draw: SecondDraw) -> dict[str, Any]:
     """Return the threshold that a rule promises, as scorer.json holds it; BadOption if no threshold can be promised.
 
     promised: what is promised with the confidence `guarantee`: the target, or for costs what is saved. precision and
     recall_of_ranked: estimates at the threshold, whose intervals are about this threshold alone. second_draw: what more
-    labels above the crossing would bring; None if that is little. sample_command: the command without --budget.
+    labels above the crossing would bring; None if that is little. second_draw: returns the call that draws that many.
     """
     assert rule.guarantee is not None
     rng, alpha = generator(record.asked.seed, f"audit-guarantee-{rule}"), 1 - rule.guarantee
@@ -52,7 +54,7 @@ def choose_promised(audit: BandAudit, record: Record, rule: Rule, sample_command
     known = at is None or within is not None
     more = outlook(audit, rule, alpha, within or 0.0, of_outlook) if rule.kind == "precision" and known else None
     if promised is None or at is None:
-        raise BadOption(_refusal(audit, record, rule, sample_command, more))
+        raise BadOption(_refusal(audit, record, rule, second_draw, more))
     scorer, cosine = record.scorer, promised.threshold
     return {
         "rule": str(rule),
@@ -76,7 +78,7 @@ def _promised(rule: Rule, promised: Promise) -> dict[str, float]:
     return {"saving" if rule.kind == "costs" else rule.kind: promised.value}
 
 
-def format_promise(content: Mapping[str, Any], scorer: Scorer | None, sample_command: str) -> list[str]:
+def format_promise(content: Mapping[str, Any], scorer: Scorer | None, second_draw: SecondDraw) -> list[str]:
     """Format a promised threshold, and a second draw that would gain recall; content: as `choose_promised` returns."""
     cosine = content["cosine"]
     words = f"cosine >= {cosine:.6f}" if scorer is None else scorer.threshold_words(cosine)
@@ -93,7 +95,7 @@ def format_promise(content: Mapping[str, Any], scorer: Scorer | None, sample_com
     lines = [f"{content['rule']}: {words}; {what}; estimates there: {', '.join(shares)}"]
     more = content["second_draw"]
     if more is not None:
-        lines.append(f"  {_gain(Outlook(**more), scorer)}: {sample_command} --budget {more['labels']}")
+        lines.append(f"  {_gain(Outlook(**more), scorer)}: {second_draw(more['labels'])}")
     return lines
 
 
@@ -111,16 +113,17 @@ def _gain(more: Outlook, scorer: Scorer | None) -> str:
     )
 
 
-def _refusal(audit: BandAudit, record: Record, rule: Rule, sample_command: str, more: Outlook | None) -> str:
+def _refusal(audit: BandAudit, record: Record, rule: Rule, second_draw: SecondDraw, more: Outlook | None) -> str:
     """Say why no threshold is promised, and what to do about it."""
     assert rule.guarantee is not None
     labels = int(np.isin(audit.labels, (NO, YES)).sum())
-    none = f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target} with {labels:,} labels"
+    sure = option("guarantee", rule.guarantee)
+    none = f"{sure}: no threshold can be promised for {rule.target} with {labels:,} labels"
     # Less than half of one percent is 0% as it is printed.
     if more is not None and more.then >= 0.005:
         return (
             f"{none}; {more.labels:,} more at {_down_to(more, record.scorer)} would probably be enough, for "
-            f"{100 * more.then:.0f}% of the ranked matches: {sample_command} --budget {more.labels}"
+            f"{100 * more.then:.0f}% of the ranked matches: {second_draw(more.labels)}"
         )
     if rule.kind == "precision":
         return f"{none}, and the estimate reaches it nowhere or hardly; give a lower precision, or train the model on"
@@ -131,8 +134,8 @@ def _refusal(audit: BandAudit, record: Record, rule: Rule, sample_command: str, 
             f"{none}: it is not sure that any saves more than calling no pair a match; draw an audit with more labels"
         )
     return (
-        f"{none}; draw an audit with a smaller jobs.audit sample --top, whose ranked pairs hold fewer unseen matches, "
-        "or a larger jobs.audit sample --budget"
+        f"{none}; draw an audit with a smaller `AuditConfig.top`, whose ranked pairs hold fewer unseen matches, or a "
+        "larger `AuditConfig.budget`"
     )
 
 
@@ -150,12 +153,17 @@ def _beyond(audit: BandAudit, rule: Rule) -> str:
     return f"{rest:,} pairs are not ranked, and about {needed:,} labels of them, all no, would be needed"
 
 
-def sample_command(run: str, path: str, record: Record, rule: Rule, last: bool) -> str:
-    """Return the command of a second draw without --budget; last: whether the audited round is the run's last one."""
-    of_round = "" if last else f" --round {record.asked.round}"
+def second_draw_of(run: str, path: str, record: Record, rule: Rule, last: bool) -> SecondDraw:
+    """Return what returns the call of a second draw; last: whether the audited round is the run's last one."""
     names = (f"{path}-second", *(f"{path}-second-{number}" for number in range(2, 1000)))
     out = next(name for name in names if not Path(name).exists())
-    return (
-        f"python -m jobs.audit sample --run {shlex.quote(run)} --split {record.asked.split}{of_round} --by-score "
-        f"--after {shlex.quote(path)} --threshold-for {rule.target} --out {shlex.quote(out)}"
-    )
+
+    def second_draw(labels: int) -> str:
+        return call(
+            "sample_audit", run=run_at(run), config=options_of(
+                "AuditConfig", split=record.asked.split, round=None if last else record.asked.round, by_score=True,
+                after=path, threshold_for=rule.target, budget=labels,
+            ), out=out,
+        )  # fmt: skip
+
+    return second_draw

@@ -112,7 +112,7 @@ def with_stored_vectors(
     name = f"{TRAINED}-{options.model[:DIGITS]}" if trained else UNTRAINED
     if not any(stored.glob(f"{name}-*.npy")):
         return cluster
-    logger.info("the vectors that the run stored are used (--keep-vectors)")
+    logger.info("the vectors that the run stored are used (`keep_vectors=True`)")
     return replace(cluster, keep_vectors=True)
 
 

@@ -21,28 +21,28 @@ def measured_at(
     """
     scorer = record.scorer
     if at_cosine and scorer is not None and scorer.matcher:
-        raise BadOption("--at-cosine: the scores of this audit are p of a matcher (docs/matcher.md); give --at-p")
+        raise BadOption("`at_cosine`: the scores of this audit are p of a matcher (docs/matcher.md); give `at_p`")
     for cosine in at_cosine:
         if not isfinite(cosine):
-            raise BadOption(f"--at-cosine is {cosine}; give cosines, as estimate prints them without this option")
+            raise BadOption(f"`at_cosine` is {cosine}; give cosines, as an estimate without this option prints them")
         bands.refuse_unranked(cosine)
         yield cosine
     if at_p and (scorer is None or not (calibrated or scorer).weight):
-        raise BadOption("--at-p: this model gives no score that rises with the cosine; give --at-cosine")
+        raise BadOption("`at_p`: this model gives no score that rises with the cosine; give `at_cosine`")
     for p in at_p:
         if not 0 < p < 1:
-            raise BadOption(f"--at-p is {p}; give scores between 0 and 1")
+            raise BadOption(f"`at_p` is {p}; give scores between 0 and 1")
         assert scorer is not None
         of_p = calibrated or scorer
         if p >= of_p.ceiling:
-            raise BadOption(f"--at-p is {p:g}, and {ceiling_words(of_p.ceiling)}; give a lower one")
+            raise BadOption(f"`at_p` is {p:g}, and {ceiling_words(of_p.ceiling)}; give a lower one")
         cosine = of_p.score_at(p)
         if not bands.reaches(cosine):
             lowest, highest = (float(of_p.probability(np.array(end))) for end in (bands.floor, bands.cosines[0]))
             raise BadOption(
-                f"--at-p is {p:g}, and the {bands.reach:,} ranked pairs reach from p = {highest:.3g} down to "
+                f"`at_p` is {p:g}, and the {bands.reach:,} ranked pairs reach from p = {highest:.3g} down to "
                 f"{lowest:.3g}: pairs below are not ranked; give a p above that, or draw another audit with a larger "
-                "--top and --out"
+                "`top` and another `out`"
             )
         yield cosine
     if not at_cosine and not at_p:

@@ -55,9 +55,7 @@ def evaluate_on_labelled_pairs(job: CrossEncoderJob, split: str) -> dict[str, An
 def compare_with_run(job: CrossEncoderJob, run: RunConfig, folder: RunFolder, number: int, split: str) -> Comparison:
     """Compute the AP of the model minus that of a round of a run, both on the same weighted sample of pairs."""
     if folder.task.digest != job.task.digest:
-        raise BadOption(
-            f"{job.folder.path} and {folder.path} are of different tasks; --against takes a run of the same task"
-        )
+        raise BadOption(f"{job.folder.path} and {folder.path} are of different tasks; give a run of the same task")
     job.task.measurable(split)
     stored = sharded_scorer.make_evaluation_sets(job, [split])[split]
     with deploy_scorer(job) as scorer:

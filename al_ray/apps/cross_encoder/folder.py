@@ -46,7 +46,7 @@ class CrossEncoderFolder:
         path = self.path / "config.json"
         if path.exists():
             if not is_cross_encoder(self.path):
-                raise WrongFolder(f"{self.path} holds no cross-encoder; give another --out")
+                raise WrongFolder(f"{self.path} holds no cross-encoder; give another `out`")
             # Options that are newer than the folder have their defaults there.
             stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
             same = stored.get("task_digest") == task.digest
@@ -102,4 +102,4 @@ def refuse_differences(
     there, here = ({name: options[name] for name in options if name not in free} for options in (stored, content))
     other = sorted(differences(there, here))
     if other:
-        raise WrongFolder(f"{path} was made with other options ({'; '.join(other)}); give another --out")
+        raise WrongFolder(f"{path} was made with other options ({'; '.join(other)}); give another `out`")

@@ -10,6 +10,7 @@ from al_ray.core.config.sections import LATE, EvaluationConfig, SearchConfig, Tr
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import STATED
+from al_ray.core.naming import option
 
 MEASURED = EvaluationConfig(near_pairs=300_000, random_pairs=300_000)
 
@@ -53,18 +54,18 @@ class TrainConfig(EncoderOptions):
         """Validate options."""
         check_bounds(self)
         if not self.labels.strip() or "\0" in self.labels:
-            raise BadOption(f"--labels is {self.labels!r}; give a run folder, a table, or {STATED}")
+            raise BadOption(f"`labels` is {self.labels!r}; give a run folder, a table, or {STATED}")
         if self.model == "concat" and self.training.workers > 1:
-            raise BadOption("--training.workers is for --model cosine; leave it out")
+            raise BadOption("`training.workers` is for `model='cosine'`; leave it out")
         if self.model == "concat" and self.training.loss != "bce":
-            raise BadOption(f"--training.loss {self.training.loss} is for --model cosine; leave it out")
+            raise BadOption(f"{option('training.loss', self.training.loss)} is for `model='cosine'`; leave it out")
         cosine_only = [name for name in LATE if name in self.training.content]
         if self.model == "concat" and cosine_only:
-            raise BadOption(f"--training.{cosine_only[0].replace('_', '-')} is for --model cosine; leave it out")
+            raise BadOption(f"`training.{cosine_only[0]}` is for `model='cosine'`; leave it out")
         if self.model == "concat" and self.evaluation.mode == "exact":
             raise BadOption(
-                "--evaluation.mode exact counts cosines, and a cross-encoder scores pairs one by one: instead set "
-                "--evaluation.near-pairs and --evaluation.random-pairs to the number of all pairs"
+                "`evaluation.mode='exact'` counts cosines, and a cross-encoder scores pairs one by one: instead set "
+                "`evaluation.near_pairs` and `evaluation.random_pairs` to the number of all pairs"
             )
         # RunConfig validates the other options.
         assert self.run(1)

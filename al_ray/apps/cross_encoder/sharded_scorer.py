@@ -51,7 +51,7 @@ class CrossEncoderJob:
         """Return the model of the folder; BadFile if there is none."""
         model = read_model(self.folder.model)
         if model is None or not list(self.folder.model.glob("*.safetensors")):
-            raise BadFile(f"{self.folder.path} has no model; make it by python -m jobs.train, or restore it")
+            raise BadFile(f"{self.folder.path} has no model; make it by `al_ray.train_cross_encoder`, or restore it")
         return model
 
 

@@ -1,13 +1,12 @@
-"""The files of suggested pairs in the folder of jobs.match.
+"""The files of suggested pairs in the folder of matches.
 
 suggested.csv        for people, as the batch of a run: pair, label (to fill), the texts by column, left_id, right_id
 suggested.json       the same pairs as tasks of Label Studio, with its interface label-studio.xml
-suggested.page.log   answers that people gave on the page of jobs.annotate
+suggested.page.log   answers that people gave on the page of annotate
 suggested.parquet    for programs: pair, left_id, right_id, score, the distance of each text to the nearest training
                      text, and the texts; people do not see score and distances, because they would bias the answers
 """
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import OPEN, WORDS
+from al_ray.core.naming import call
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
@@ -71,7 +71,7 @@ def write_suggested(folder: StoragePath, task: Task, pairs: Pairs, scores: Float
 def read_suggested(folder: StoragePath) -> SuggestedPairs:
     """Read the suggested pairs; BadFile if there are none."""
     if not (folder / TABLE).exists():
-        raise BadFile(f"{folder} has no suggested pairs; jobs.match --suggest N writes them")
+        raise BadFile(f"{folder} has no suggested pairs; `MatchOptions.suggest=N` writes them")
     table = read_parquet(folder / TABLE, COLUMNS)
     codes, *ids = (table[name].to_pylist() for name in COLUMNS.names[:3])
     texts = zip(*(table[name].to_pylist() for name in COLUMNS.names[-2:]), strict=True)
@@ -113,5 +113,5 @@ def use_of_suggestions(record: Mapping[str, Any], out: StoragePath) -> str:
     """Return what to do once the suggested pairs of match.json have labels."""
     run = record["model"]["run"]
     if record.get("suggested", {}).get("in_task_of_run", True):
-        return f"python -m jobs.labels import {shlex.join(['--run', run, '--labels', str(out)])}"
+        return call("import_labels", run=run, labels=out)
     return f"extend the task first: not all texts are in the train split of {run} (docs/match.md); then import {out}"

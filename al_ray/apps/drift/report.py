@@ -1,4 +1,4 @@
-"""What jobs.match says of drift and of pairs to label next: the one entry of this folder for a match."""
+"""What a match says of drift and of pairs to label next: the one entry of this folder for a match."""
 
 from typing import Any
 

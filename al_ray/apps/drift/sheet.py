@@ -1,4 +1,4 @@
-"""The suggested pairs of jobs.match as a sheet of the page on which people label."""
+"""The suggested pairs of a match as a sheet of the page on which people label."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass

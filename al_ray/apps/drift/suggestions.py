@@ -1,6 +1,5 @@
 """Pairs of the texts to match that are worth labelling next."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
@@ -28,6 +27,7 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.core.candidates import Candidates, Order
+from al_ray.core.naming import command, option
 from al_ray.core.pairs import Pairs, Rows, distinct, is_in
 from al_ray.core.same_texts import rows_in
 from al_ray.core.scorer import Floats
@@ -182,7 +182,7 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
     if suggested["kept"]:
         yield (
             f"{out / STEM}.* was there before and may hold labels, so it was kept; for new suggestions move all of "
-            f"these files away, {STEM}.page.log too, or give another --out"
+            f"these files away, {STEM}.page.log too, or give another `out`"
         )
         return
     yield (
@@ -191,12 +191,12 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
     )
     if suggested["pairs"] < suggested["asked"]:
         yield (
-            f"--suggest {suggested['asked']:,} asks for more than there are: pairs without a label, "
+            f"{option('suggest', suggested['asked'])} asks for more than there are: pairs without a label, "
             f"{PAIRS_OF_TEXT} of a text at most, and none with a text of dev or test"
         )
     if not isinstance(out, Path):
         yield f"people label on a local disk: copy {RECORD}, {STEM}.* and {INTERFACE} of {out} into a folder DIR there"
         out, sheet = Path("DIR"), Path("DIR") / SHEET
-    yield f"label them on a page: python -m jobs.annotate --matches {shlex.quote(str(out))}"
+    yield f"label them on a page: {command('annotate', matches=out)}"
     yield f"or fill the column label of {sheet} with yes, no or unsure"
     yield f"then: {use_of_suggestions(record, out)}"

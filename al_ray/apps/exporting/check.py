@@ -10,6 +10,7 @@ import numpy as np
 from al_ray.apps.exporting.session import OnnxEncoder
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import strings_at
 from al_ray.core.vectors import Vectors
@@ -46,7 +47,8 @@ class Differences:
         if not max(self.component, self.cosine) <= LIMIT:
             raise BadOption(
                 f"the ONNX graph of {what} differs from torch by {self.component:.2g} in a component and by "
-                f"{self.cosine:.2g} in a cosine, more than {LIMIT:g}; give --format sentence-transformers"
+                f"{self.cosine:.2g} in a cosine, more than {LIMIT:g}; give "
+                "`format='sentence-transformers'`"
             )
 
     @property
@@ -139,7 +141,9 @@ def read_lines(file: Path) -> list[str]:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BadFile(f"--texts {file} cannot be read ({reason}); give a UTF-8 file with one text a line") from error
+        raise BadFile(
+            f"{option('texts', file)} cannot be read ({reason}); give a UTF-8 file with one text a line"
+        ) from error
     if not lines:
-        raise BadFile(f"--texts {file} has no text; give a UTF-8 file with one text a line")
+        raise BadFile(f"{option('texts', file)} has no text; give a UTF-8 file with one text a line")
     return lines[:TEXTS]

@@ -60,12 +60,14 @@ def write_matcher(model: MatchingModel, aside: Path, graph: bool) -> dict[str, A
     assert saved is not None
     if saved.reference is None:
         raise BadOption(
-            f"{model.path} has a matcher of an earlier al_ray, without its fields; train it again (jobs.run)"
+            f"{model.path} has a matcher of an earlier al_ray, without its fields; train it again (`al_ray.run`)"
         )
     source = fetched(storage_path(saved.path).parent)
     forest, sides = read_model(source / MATCHER), read_reference(saved.reference).sides
     if not isinstance(forest, Forest):
-        raise BadOption(f"the matcher of {model.path} is no forest, which alone can be exported; match with jobs.match")
+        raise BadOption(
+            f"the matcher of {model.path} is no forest, which alone can be exported; match with `al_ray.match`"
+        )
     for name in (MATCHER, REFERENCE):
         shutil.copyfile(source / name, aside / name)
     (aside / NUMPY_CODE).write_text(CODE)
@@ -77,7 +79,7 @@ def write_matcher(model: MatchingModel, aside: Path, graph: bool) -> dict[str, A
     if not largest <= LIMIT:
         raise BadOption(
             f"p of the ONNX graph of {model.path} differs by {largest:.2g} from al_ray's, more than {LIMIT:g}; give "
-            "--format sentence-transformers"
+            "`format='sentence-transformers'`"
         )
     check = {"rows": ROWS, "largest_p": largest}
     return {**about, "graph": FOREST_GRAPH, "input": INPUT, "output": OUTPUT, "check": check}

@@ -18,7 +18,7 @@ from al_ray.encoders.transformer import Encoder
 
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 EXTERNAL = 2**30  # Bytes of weights above which they lie in a file of their own: an ONNX file has 2 GB at most.
-OTHER = "give --format sentence-transformers"
+OTHER = "give `format='sentence-transformers'`"
 
 
 class EncoderGraph(torch.nn.Module):

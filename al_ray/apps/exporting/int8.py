@@ -32,14 +32,14 @@ def dev_split(model: MatchingModel) -> Split:
     """Return the dev split of the model's task; BadOption or MissingSplit if AP cannot be counted on it."""
     if model.run is None:
         raise BadOption(
-            f"--int8 is measured on dev, and {model.path} is a copy of a model, whose task is not known; give --model "
-            "RUN, or leave out --int8"
+            f"`int8` is measured on dev, and {model.path} is a copy of a model, whose task is not known; give "
+            "`model=RUN`, or leave out `int8`"
         )
     split = model.task.measurable(SPLIT)
     if split.space.total > MOST_PAIRS:
         raise BadOption(
-            f"--int8 counts every pair of dev, and there are {split.space.total:,}, more than {MOST_PAIRS:,}; leave "
-            "out --int8"
+            f"`int8` counts every pair of dev, and there are {split.space.total:,}, more than {MOST_PAIRS:,}; leave "
+            "out `int8`"
         )
     return split
 
@@ -81,7 +81,7 @@ def describe_cost(cost: Mapping[str, Any]) -> str:
 
 
 def evaluate_graph(model: MatchingModel, split: Split, graph: OnnxEncoder, watch: OnProgress) -> Evaluation:
-    """Evaluate the scores of a graph over all pairs of a split, as jobs.evaluate counts them."""
+    """Evaluate the scores of a graph over all pairs of a split, as `evaluate` counts them."""
     task, space, scorer = model.task, split.space, model.model.scorer
     assert scorer is not None
     left = graph.encode(strings_at(task.left.texts, space.left), "left", watch=watch)

@@ -27,8 +27,8 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         """Raise BadOption for options that need an ONNX graph."""
-        for given, option in ((self.int8, "--int8"), (self.texts is not None, "--texts")):
+        for given, name in ((self.int8, "`int8`"), (self.texts is not None, "`texts`")):
             if given and self.format == FOLDER:
-                raise BadOption(f"{option} is about an ONNX graph; give --format onnx, or leave it out")
+                raise BadOption(f"{name} is about an ONNX graph; give `format='onnx'`, or leave it out")
         if self.licence is not None and not self.licence.strip():
-            raise BadOption("--licence is empty; give an identifier such as apache-2.0, or leave it out")
+            raise BadOption("`licence` is empty; give an identifier such as apache-2.0, or leave it out")

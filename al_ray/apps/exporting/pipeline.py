@@ -1,6 +1,5 @@
 """From a model to a folder that other programs load: with its scorer, a record and a model card."""
 
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from al_ray.apps.exporting.options import FOLDER, ExportOptions
 from al_ray.apps.exporting.session import OnnxEncoder, refuse_missing_packages, write_tokenizer
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.core.errors import BadOption, WrongFolder
+from al_ray.core.naming import command
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Split
 from al_ray.encoders.encoder import refuse_other_weights
@@ -79,10 +79,10 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     source = None if is_untrained(model.model) else fetched(folder_of_model(model)).resolve()
     if options.int8 and matched:
         raise BadOption(
-            f"--int8 measures the AP of the cosine, and in {model.path} a matcher ranks the candidates; leave it out"
+            f"`int8` measures the AP of the cosine, and in {model.path} a matcher ranks the candidates; leave it out"
         )
     if source is not None and source in (folder.resolve(), *folder.resolve().parents):
-        raise WrongFolder(f"{folder} lies in the model folder {source}; choose another --out")
+        raise WrongFolder(f"{folder} lies in the model folder {source}; choose another `out`")
     split = dev_split(model) if options.int8 else None
     encoder = _load(model)
     record = _about(options, model, facts, encoder) | {"made_from": made_from}
@@ -174,10 +174,9 @@ def _bytes(folder: Path, graph: str) -> int:
 
 def _command(options: ExportOptions, model: MatchingModel, out: StoragePath) -> str:
     """Return the command that makes this export."""
-    words = ["al-ray", "export", "--model", str(model.path), "--format", options.format]
-    # The same model, also when the run has more rounds.
-    words += [] if model.round is None else ["--round", str(model.round)]
-    words += ["--int8"] * options.int8
-    words += [] if options.texts is None else ["--texts", str(options.texts)]
-    words += [] if options.licence is None else ["--licence", options.licence]
-    return shlex.join([*words, "--out", str(out)])
+    # With its round: the same model, also when the run has more rounds.
+    words = command(
+        "export", model=model.path, format=options.format, round=model.round, int8=options.int8, texts=options.texts,
+        licence=options.licence, out=out,
+    )  # fmt: skip
+    return words.strip("`")

@@ -39,14 +39,14 @@ def refuse_missing_packages() -> None:
     """Raise BadOption if a package of the extra onnx is not installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        raise BadOption(f"--format onnx needs the package {missing[0]}, which is not installed: {INSTALL}")
+        raise BadOption(f"`format='onnx'` needs the package {missing[0]}, which is not installed: {INSTALL}")
 
 
 def write_tokenizer(encoder: Encoder, folder: Path) -> None:
     """Write tokenizer.json, which truncates at the encoder's maximum length and pads a batch on the right."""
     if not encoder.tokenizer.is_fast:
         raise BadOption(
-            f"the tokenizer of {encoder.config.encoder} has no tokenizer.json; give --format sentence-transformers"
+            f"the tokenizer of {encoder.config.encoder} has no tokenizer.json; give `format='sentence-transformers'`"
         )
     tokenizer = Tokenizer.from_str(encoder.tokenizer.backend_tokenizer.to_str())
     side = encoder.tokenizer.truncation_side

@@ -61,7 +61,7 @@ class GridFolder:
             stored["options"]["task"] = content["options"]["task"]
         other = sorted(differences(stored, {name: content[name] for name in names}))
         if other:
-            raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another --out")
+            raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another `out`")
         write_root(path, content)
 
     def axes(self) -> Axes | None:

@@ -25,6 +25,7 @@ from al_ray.cluster.ray_session import local
 from al_ray.cluster.room import count_placements, describe_nodes
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
@@ -101,7 +102,7 @@ def validate(grid: Grid) -> Task:
     config = grid.work.config
     grid.work.stop.refuse_unmeasured(config)
     if grid.work.oracle_options.release_actors:
-        raise BadOption("jobs.grid --release-actors: a run of a grid has its resources to its end; leave it out")
+        raise BadOption("`release_actors=True`: a run of a grid has its resources to its end; leave it out")
     texts = storage_path(config.task)
     refuse_inside(grid.out, texts)
     task = read_task(texts)
@@ -112,13 +113,13 @@ def validate(grid: Grid) -> Task:
     refuse_scores(config.scoring, task)
     of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
     if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
-        cure = f"leave out --strategies {','.join(of_stated)}" if of_stated else "leave out --seeding stated"
+        cure = f"leave out {option('strategies', ','.join(of_stated)) if of_stated else option('seeding', 'stated')}"
         raise MissingSplit(f"no pair is stated in {config.task}/train; {cure}")
     return task
 
 
 def without_auto(grid: Grid, task: Task) -> Grid:
-    """Return the grid with --matcher on or off in place of auto, and its dense texts, for all its runs alike."""
+    """Return the grid with `matcher` on or off in place of auto, and its dense texts, for all its runs alike."""
     stored = GridFolder(grid.out).options()
     config = with_dense_chosen(with_matcher_chosen(grid.work.config, task, stored), stored)
     return replace(grid, work=replace(grid.work, config=config))
@@ -153,7 +154,7 @@ def concurrency(grid: Grid) -> int | None:
 def refuse_unplaced(grid: Grid) -> int:
     """Return how many runs fit at a time; NoPlacement if not even one fits, with what it needs and what there is.
 
-    A local Ray cannot grow, so there the error is immediate. A cluster has --timeout seconds to grow.
+    A local Ray cannot grow, so there the error is immediate. A cluster has `timeout` seconds to grow.
     """
     bundles, count = grid.bundles, count_placements(grid.bundles)
     if count:
@@ -161,8 +162,8 @@ def refuse_unplaced(grid: Grid) -> int:
     needs = ", ".join(" and ".join(f"{number:g} {name}s" for name, number in one.items()) for one in bundles)
     problem = f"a run of the grid needs {len(bundles)} actors ({needs}), and the cluster has {describe_nodes()}"
     cure = (
-        "use fewer --shards or --training.workers, less --cpus-per-shard or --gpus-per-shard, or add nodes; then rerun "
-        "the same command to resume"
+        "use fewer `shards` or `training.workers`, less `cpus_per_shard` or `gpus_per_shard`, or add nodes; then run "
+        "the grid again to resume it"
     )
     if local():
         raise NoPlacement(f"{problem}: {cure}")

@@ -13,6 +13,7 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.trackers import TrackerOptions
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath
 
@@ -22,7 +23,7 @@ NEEDS: Mapping[str, str] = {name: one.matches for name, one in STRATEGIES.items(
 
 @dataclass(frozen=True)
 class Axes:
-    """The options that a grid varies. budgets: total labels of a run; if empty, runs keep their --first-batch."""
+    """The options that a grid varies. budgets: total labels of a run; if empty, runs keep their `first_batch`."""
 
     strategies: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -35,12 +36,12 @@ class Axes:
             object.__setattr__(self, name, tuple(map(index, getattr(self, name))))
         for name, values in vars(self).items():
             if len(set(values)) < len(values):
-                raise BadOption(f"--{name} is {','.join(map(str, values))}; give each value once")
+                raise BadOption(f"`{name}` is {','.join(map(str, values))}; give each value once")
             if not values and name != "budgets":
-                raise BadOption(f"--{name} is empty; give one value at least")
+                raise BadOption(f"`{name}` is empty; give one value at least")
         unknown = [strategy for strategy in self.strategies if strategy not in STRATEGIES]
         if unknown:
-            raise BadOption(f"--strategies has {', '.join(unknown)}; give some of {', '.join(STRATEGIES)}")
+            raise BadOption(f"`strategies` has {', '.join(unknown)}; give some of {', '.join(STRATEGIES)}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def cells(config: RunConfig, axes: Axes, needs: Mapping[str, str] = NEEDS) -> tu
         for strategy in axes.strategies:
             before = needs.get(strategy)
             if before is not None and before not in axes.strategies:
-                raise BadOption(f"--strategies {strategy} learns from the runs of {before}; add {before}")
+                raise BadOption(f"{option('strategies', strategy)} learns from the runs of {before}; add {before}")
             after = None if before is None else f"{before}-s{seed}{tail}"
             run = replace(base, strategy=strategy)
             grid_cells.append(Cell(f"{strategy}-s{seed}{tail}", f"{strategy}{tail}", run, after))
@@ -98,8 +99,8 @@ def first_batch(config: RunConfig, budget: int) -> int:
             high = middle - 1
     if not low:
         raise BadOption(
-            f"--budgets has {budget}, which is less than {config.rounds} rounds buy with a first label of 1; "
-            "give more, or fewer --rounds, or a smaller --growth"
+            f"`budgets` has {budget}, which is less than {config.rounds} rounds buy with a first label of 1; "
+            "give more, or fewer `rounds`, or a smaller `growth`"
         )
     return low
 
@@ -132,7 +133,7 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
     for short in ([cleaned(name.rstrip("/").rpartition("/")[2]) for name in names], [cleaned(name) for name in names]):
         if len(set(short)) == len(names) and all(short):
             return tuple(short)
-    raise BadOption(f"--encoders {', '.join(names)} have names that are too much alike for folders; rename a folder")
+    raise BadOption(f"`encoders` {', '.join(names)} have names that are too much alike for folders; rename a folder")
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,21 @@ import socket
 
 from al_ray.apps.http.token import VARIABLE
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def refuse_open(host: str, token: str | None, prefix: str = "--") -> None:
+def refuse_open(host: str, token: str | None, prefix: str = "") -> None:
     """Raise BadOption for a host that other machines reach, without a token. prefix: of the names of options."""
     if host not in LOOPBACK and token is None:
         raise BadOption(
-            f"{prefix}host {host} is open to other machines, and there is no token; give {prefix}token-file, or set "
-            f"{VARIABLE}"
+            f"{option(f'{prefix}host', host)} is open to other machines, and there is no token; give "
+            f"`{prefix}token_file`, or set {VARIABLE}"
         )
 
 
-def refuse_used(host: str, port: int, prefix: str = "--") -> None:
+def refuse_used(host: str, port: int, prefix: str = "") -> None:
     """Raise BadOption if a port cannot be listened on. prefix: of the names of options."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -26,5 +27,6 @@ def refuse_used(host: str, port: int, prefix: str = "--") -> None:
             listener.bind((host, port))
     except OSError as error:
         raise BadOption(
-            f"{prefix}host {host} {prefix}port {port} cannot be listened on ({error.strerror}); give others"
+            f"{option(f'{prefix}host', host)} and {option(f'{prefix}port', port)} cannot be listened on "
+            f"({error.strerror}); give others"
         ) from error

@@ -15,7 +15,7 @@ LEAST = 16
 def read_token(file: Path | None, option: str) -> str | None:
     """Return the token of a file, or of the environment without one; None if there is none.
 
-    option: that names the file.
+    option: that names the file, in backticks.
 
     BadFile if the file cannot be read; BadOption for a token that is too short or not printable ASCII without spaces.
     """

@@ -294,9 +294,9 @@ def _refuse_large(pairs: Pairs) -> None:
     texts = len(np.unique(pairs))
     if texts * len(pairs) > MOST_STEPS:
         raise BadOption(
-            f"--assign one-to-one: {texts:,} texts are connected by {len(pairs):,} pairs above the cutoff, which takes "
-            "minutes or hours to match; give a higher cutoff, or --assign mutual (matches made with --into have the "
-            "rules of their folder: match all texts again, with another --out); nothing was written"
+            f"`assign='one-to-one'`: {texts:,} texts are connected by {len(pairs):,} pairs above the cutoff, which "
+            "takes minutes or hours to match; give a higher cutoff, or `assign='mutual'` (`al_ray.match_into` has "
+            "the rules of its folder: match all texts again, with another `out`); nothing was written"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 @dataclass(frozen=True)
 class AssignmentRule:
-    """A rule of --assign.
+    """A rule of `assign`.
 
     summary: a few words for --help and the page. of_best: only the best edges of a text can be matches, so that none
     but these are searched, and no cutoff is needed. of_right: the best edges of right texts decide, too, which a search

@@ -9,6 +9,7 @@ from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, UNSURE, YES
+from al_ray.core.naming import option
 from al_ray.core.pairs import NO_KEYS, NO_PAIRS, Keys, PairSpace, is_in
 from al_ray.core.same_texts import rows_in
 from al_ray.core.task import Task, strings_at
@@ -95,8 +96,8 @@ def always_pairs(task: Task, columns: Sequence[str], space: PairSpace, most: int
     shared = [(rows, right[value]) for value, rows in left.items() if value in right]
     if sum(len(one) * len(other) for one, other in shared) > (2 if task.symmetric else 1) * most + len(space.left):
         raise BadOption(
-            f"--always {','.join(columns)}: more than --most {most:,} pairs have equal values; name a column whose "
-            "values are of few texts, or give a higher --most"
+            f"{option('always', ','.join(columns))}: more than {option('most', most)} pairs have equal values; name a "
+            "column whose values are of few texts, or give a higher `most`"
         )
     blocks = [np.stack(np.meshgrid(one, other), axis=-1).reshape(-1, 2) for one, other in shared]
     pairs = np.concatenate([NO_PAIRS, *blocks])

@@ -104,14 +104,14 @@ def refuse_other(folder: StoragePath, made_from: str) -> None:
     """WrongFolder if a folder holds matches that were made from something else, or something else."""
     if not (folder / RECORD).exists():
         if (folder / "config.json").exists() or (folder / "task.json").exists():
-            raise WrongFolder(f"{folder} is a run or a task; give --out a folder of its own")
+            raise WrongFolder(f"{folder} is a run or a task; give `out` a folder of its own")
         return
     if read_json(folder / RECORD, ["made_from"])["made_from"] != made_from:
-        raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
+        raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another `out`")
 
 
 def remove_changes(folder: StoragePath) -> None:
-    """Remove what --into wrote about its texts alone."""
+    """Remove what `match_into` wrote about its texts alone."""
     for name in ("new_matches.parquet", "new_matches.csv", "changes.csv"):
         (folder / name).unlink(missing_ok=True)
 

@@ -1,6 +1,5 @@
 """The model that matches: that of a round of a run, with the labels of the run, or a copy outside of its run."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.config.sections import CandidatesConfig, ScoringConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import Code, call, option, options_of
 from al_ray.core.scorer import CANDIDATE, Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_about
@@ -88,7 +88,7 @@ class MatchingModel:
 
 
 def match_command(run: RunFolder) -> str | None:
-    """Return the command that matches tables by the model that a run hands over, FILE and DIR left to fill in.
+    """Return the call that matches tables by the model that a run hands over, FILE and DIR left to fill in.
 
     None if the run has no model, or one that cannot match.
     """
@@ -100,11 +100,16 @@ def match_command(run: RunFolder) -> str | None:
     model = run.model(number) if number else Model("", "", UNTRAINED)
     assert model.scorer is not None
     # Between two tables mutual best matches need no cutoff.
-    side = " --at-boundary" if model.scorer.has_boundary else " --best N"
-    if not run.task.symmetric or needs_two_sides(model, config):
-        side = " --right FILE"
-    columns = "" if table_options(config) else " --text-columns NAME"
-    return f"python -m jobs.match --model {shlex.quote(str(run.path))} --left FILE{side}{columns} --out DIR"
+    two, boundary = not run.task.symmetric or needs_two_sides(model, config), model.scorer.has_boundary
+    return call(
+        "match", model=run.path,
+        options=options_of(
+            "MatchOptions", left=Code("FILE"), right=Code("FILE") if two else None,
+            at_boundary=True if boundary and not two else None, best=None if boundary or two else Code("N"),
+            text_columns=None if table_options(config) else Code("NAME"),
+        ),
+        out=Code("DIR"),
+    )  # fmt: skip
 
 
 def table_options(config: RunConfig) -> Mapping[str, Any]:
@@ -134,7 +139,7 @@ def open_model(path: StoragePath, asked: RoundName = None) -> MatchingModel:
         return _model_of_run(path, asked)
     of = run_of_model(path.resolve())
     if asked is not None and (of is None or of[1] != asked):
-        raise BadOption(f"--round {asked}: {path} is one model, and only a run has several; leave --round out")
+        raise BadOption(f"{option('round', asked)}: {path} is one model, and only a run has several; leave `round` out")
     return _copied_model(path.resolve()) if of is None else _model_of_run(*of)
 
 
@@ -201,13 +206,13 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
     except BadOption as error:
         if number is None or number <= last_round(run):
             raise
-        cure = "restore it, or match all texts with another --out"
+        cure = "restore it, or match all texts with another `out`"
         raise BadOption(f"{run} has no complete round {number}; {cure}") from error
     of_round = "" if about["round"] is None else f"of round {about['round']} of "
     if model.model.digest != about["digest"]:
         raise BadOption(
             f"the model {of_round}{about['run']} is not the one by which {out} was matched; match all texts with it: "
-            "give another --out"
+            "give another `out`"
         )
     # Why it was chosen then.
     try:
@@ -222,11 +227,11 @@ def refuse_one_side(model: MatchingModel) -> None:
     scorer = model.model.scorer
     if scorer is not None and scorer.neighbourhood and not scorer.both_sides:
         raise BadOption(
-            f"the scores of {model.path} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
-            "matches two sides; give --right"
+            f"the scores of {model.path} compare left texts with right ones (`RunConfig.scoring.neighbourhood`), "
+            "so it matches two sides; give `right`"
         )
     if model.config.prompt_right is not None:
         raise BadOption(
-            f"{model.path} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give "
-            "--right"
+            f"{model.path} has a prompt for right texts (`RunConfig.prompt_right`), so it matches two sides; give "
+            "`right`"
         )

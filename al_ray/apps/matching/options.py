@@ -8,6 +8,7 @@ from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
 from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
@@ -38,9 +39,11 @@ class MatchSearchConfig:
     def __post_init__(self) -> None:
         """Raise BadOption for an empty name, or for an index that exact search does not use."""
         if not self.index:
-            raise BadOption("--search.index is empty; give an index, such as Flat")
+            raise BadOption("`search.index` is empty; give an index, such as Flat")
         if self.kind == "exact" and replace(self, kind="knn") != MatchSearchConfig("knn"):
-            raise BadOption("--search.neighbours, --search.index and --search.nprobe go with --search.kind knn; add it")
+            raise BadOption(
+                "`search.neighbours`, `search.index` and `search.nprobe` go with `search.kind='knn'`; add it"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +77,11 @@ class CutoffOptions:
         check_bounds(self)
         given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
         if len(given) > 1:
-            raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+            raise BadOption(f"{' and '.join(f'`{name}`' for name in given)} are two cutoffs; give one of them")
         if self.guarantee is not None and self.rule is None:
-            raise BadOption("--guarantee goes with --precision, --recall, --ranked-recall or --costs; add one of them")
+            raise BadOption("`guarantee` goes with `precision`, `recall`, `ranked_recall` or `costs`; add one of them")
         if self.ranked_recall is not None and self.guarantee is None:
-            raise BadOption("--ranked-recall goes with --guarantee; add it, such as --guarantee 0.95")
+            raise BadOption("`ranked_recall` goes with `guarantee`; add it, such as `guarantee=0.95`")
 
     @property
     def rule(self) -> Rule | None:
@@ -93,11 +96,11 @@ class CutoffOptions:
 
     @property
     def cutoffs(self) -> dict[str, Any]:
-        """Return the options that give a cutoff, by their names on the command line."""
+        """Return the options that give a cutoff, by their names."""
         return {
-            "--at-score": self.at_score, "--at-cosine": self.at_cosine, "--at-p": self.at_p,
-            "--at-boundary": self.at_boundary, "--precision": self.precision, "--recall": self.recall,
-            "--costs": self.costs, "--ranked-recall": self.ranked_recall,
+            "at_score": self.at_score, "at_cosine": self.at_cosine, "at_p": self.at_p, "at_boundary": self.at_boundary,
+            "precision": self.precision, "recall": self.recall, "costs": self.costs,
+            "ranked_recall": self.ranked_recall,
         }  # fmt: skip
 
 
@@ -179,34 +182,34 @@ class MatchOptions(CutoffOptions):
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
         super().__post_init__()
         if self.left is None and self.right is None:
-            raise BadOption("no texts to match are given; give --left FILE")
-        for name, value in (("--at-most-one", self.at_most_one), ("--split-bridges", self.split_bridges)):
+            raise BadOption("no texts to match are given; give `left=FILE`")
+        for name, value in (("`at_most_one`", self.at_most_one), ("`split_bridges`", self.split_bridges)):
             if self.clusters == "average" and value is not None:
-                raise BadOption(f"{name} goes with --clusters components; leave out one of the two")
+                raise BadOption(f"{name} goes with `clusters='components'`; leave out one of the two")
         if self.canonical is not None:
             CanonicalRule.parse(self.canonical)
         if self.suggest is not None and not self.drift:
             raise BadOption(
-                "--suggest prefers texts unlike training, which --no-drift does not look for; leave --no-drift out"
+                "`suggest` prefers texts unlike training, which `drift=False` does not look for; leave one of them out"
             )
         if self.suggest is not None and self.split not in (None, "train"):
             raise BadOption(
-                f"--suggest gives pairs to train on, and those of {self.split} are held out; leave out --suggest, or "
-                "--split"
+                f"`suggest` gives pairs to train on, and those of {self.split} are held out; leave out `suggest`, or "
+                "`split`"
             )
         if self.assign is not None and self.assign not in ASSIGNMENTS:
-            raise BadOption(f"--assign is {self.assign!r}; give one of {', '.join(ASSIGNMENTS)}")
+            raise BadOption(f"`assign` is {self.assign!r}; give one of {', '.join(ASSIGNMENTS)}")
         if self.assign is not None and ASSIGNMENTS[self.assign].of_best and self.best is not None:
             raise BadOption(
-                f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"
+                f"`best=N` takes the N pairs of all; with {option('assign', self.assign)} give another cutoff, or none"
             )
 
     @property
     def always_columns(self) -> tuple[str, ...]:
         """Return the columns of --always."""
-        return () if self.always is None else column_names("--always", self.always)
+        return () if self.always is None else column_names("`always`", self.always)
 
     @property
     def cutoffs(self) -> dict[str, Any]:
-        """Return the options that give a cutoff, by their names on the command line."""
-        return {**super().cutoffs, "--best": self.best}
+        """Return the options that give a cutoff, by their names."""
+        return {**super().cutoffs, "best": self.best}

@@ -1,6 +1,6 @@
 """From candidates to the files of a match folder: assignment, clusters with their ids, and match.json."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -144,8 +144,8 @@ def model_record(model: MatchingModel) -> dict[str, Any]:
 class ClusteredTexts:
     """The clusters of all texts: labels by node, figures, and the ids (of the nodes of the split) that stay.
 
-    split: the bridges (b, 2) that --split-bridges left out. parted: number of other matches between two clusters by
-    --at-most-one. twice: number of clusters that have two texts of one source, by labels.
+    split: the bridges (b, 2) that `split_bridges` left out. parted: number of other matches between two clusters by
+    `at_most_one`. twice: number of clusters that have two texts of one source, by labels.
     """
 
     clusters: Clusters
@@ -196,13 +196,17 @@ def cluster_texts(
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that is written: matches, clusters, and what was added to match.json."""
+    """All that is written: matches, clusters, and what was added to match.json.
+
+    called: turns a text that names options into what the page shows.
+    """
 
     matching: Matching
     matches: Matches
     candidates: ScoredPairs
     clustered: ClusteredTexts
     added: Mapping[str, Any] = field(default_factory=dict)
+    called: Callable[[str], str] = str
 
     @property
     def record(self) -> dict[str, Any]:
@@ -247,7 +251,7 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     write_clusters(out, nodes, own, outcome.clustered.ids.ids, canonical[labels], cells)
     split = None if matching.rules.split_bridges is None else outcome.clustered.split
     write_bridges(out, nodes, split, cells)
-    write_page(out, matches_page(_page_summary(outcome)))
+    write_page(out, matches_page(_page_summary(outcome), outcome.called))
     record = outcome.record | {"formula_cells": 0 if cells.escape else cells.count}
     write_record(out, record)
     return record

@@ -94,19 +94,20 @@ def match_texts(
     cluster_config: ClusterConfig,
     watch: OnProgress,
     look: Look = no_look,
+    called: Callable[[str], str] = str,
 ) -> MatchResult:
     """Match texts by a model, and write matches and clusters into a folder.
 
-    The model's run decides the encoder, its maximum length and prompts. All pairs of texts are compared. Rerun the same
-    command after a stop; matches of other texts or of another model are not replaced. look: sees the pool of the texts
-    once they are matched, and returns what match.json has besides.
+    The model's run decides the encoder, its maximum length and prompts. Rerun the same command after a stop; matches of
+    other texts or of another model are not replaced. look: sees the pool of the texts once they are matched, and
+    returns what match.json has besides. called: turns a text that names options into what the page shows.
     """
     if model.run is not None:
         refuse_inside(out, storage_path(model.config.task))
     elif options.suggest is not None:
         raise BadOption(
-            f"--suggest prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
-            "not known; give --model RUN, or leave out --suggest"
+            f"`suggest` prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
+            "not known; give `model=RUN`, or leave out `suggest`"
         )
     refuse_why(options.why, model)
     model = model.allowing(options.most_unknown)
@@ -135,7 +136,7 @@ def match_texts(
         write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": search} | seen
         added |= {} if matches.reasons is None else {"why": matches.reasons.record}
-        record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
+        record = write_outcome(out, Outcome(matching, matches, scored, clustered, added, called))
     return MatchResult(task, matches, record, report)
 
 
@@ -180,20 +181,25 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
         refuse_one_side(model)
     rules = ClusterRules.given(options)
     refuse_split(rules.split_bridges, cutoff)
-    warn_of_no_cutoff(cutoff, model)
+    warn_of_no_cutoff(cutoff, rule, model)
     decisions = _decisions(model, task, split.name, rules, options.most)
     written = options.texts, options.escape_formulas
     return Matching(model, task, split, rule, cutoff, rules, decisions, *written)
 
 
 def match_into(
-    options: MatchOptions, out: StoragePath, cluster_config: ClusterConfig, watch: OnProgress
+    options: MatchOptions,
+    out: StoragePath,
+    cluster_config: ClusterConfig,
+    watch: OnProgress,
+    called: Callable[[str], str] = str,
 ) -> MatchResult:
     """Match new texts with those of a match folder and with each other, and write the matches of all of them there.
 
     The result is that of matching all texts at once, but for the last digits of scores. Texts with a known id replace
     the known ones; `complete`: known texts that are not in the tables are removed. Known texts are not encoded again,
     and if the score is the cosine, pairs of known texts are not compared again. Rerun the same command after a stop.
+    called: as of `match_texts`.
     """
     with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
@@ -207,7 +213,7 @@ def match_into(
             arrived = typed_as_known(arrived, known)
         grown = grow(known, arrived, options.complete)
         if known.symmetric and len(grown.task.left) < 2:
-            raise BadOption("--complete: one text would be left, and a pair needs two; give a table of more rows")
+            raise BadOption("`complete`: one text would be left, and a pair needs two; give a table of more rows")
         grown = replace(grown, task=as_matcher_reads(grown.task, options, model))
         split = grown.task.split("train")
         decisions = _decisions(model, grown.task, split.name, rules.clusters, options.most)
@@ -223,7 +229,7 @@ def match_into(
             matches = matching.matches(scored)
         clustered = cluster_texts(matching, matches, old_clusters(state, known, grown), state.next_cluster)
         added = {} if matches.reasons is None else {"why": matches.reasons.record}
-        record = renew(out, Outcome(matching, matches, scored, clustered, added), state, grown)
+        record = renew(out, Outcome(matching, matches, scored, clustered, added, called), state, grown)
     return MatchResult(grown.task, matches, record, report)
 
 
@@ -274,7 +280,7 @@ def _search_again(
             found = [search.find(grown.task, rows, *rules, watch) for rows in parts]
     scored, cutoff = merge(requery.kept, *found), matching.cutoff
     if best:
-        # As when all texts are matched at once, --most is no limit of these.
+        # As when all texts are matched at once, `most` is no limit of these.
         return best_of_texts(scored, space, (len(grown.task.left), len(grown.task.right)), matching.decisions.certain)
     if np.count_nonzero(scored.scores >= cutoff.score) > cutoff.count:
         raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {CURE}")

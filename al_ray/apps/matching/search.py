@@ -19,6 +19,7 @@ from al_ray.cluster.token_store import same_tokens
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, PairSpace, as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
@@ -27,8 +28,8 @@ from al_ray.search.kmeans import shared_cells
 from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
-# Also of --into, which keeps the cutoff of the matches that are there.
-CURE = "give a higher --most, or match all texts with a higher cutoff or --best N; nothing was written"
+# Also of `match_into`, which keeps the cutoff of the matches that are there.
+CURE = "give a higher `most`, or match all texts with a higher cutoff or `best=N`; nothing was written"
 
 
 @dataclass(frozen=True)
@@ -47,29 +48,32 @@ def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Sp
     """Raise BadOption, before any text is encoded, for a search by neighbours that cannot give what is asked for."""
     if model.matcher is not None and config != MatchSearchConfig():
         raise BadOption(
-            "--search.kind: a model with a matcher ranks the candidates of its run's options (jobs.run "
-            "--candidates.cosine, --candidates.trigrams); leave it and the other options of the search out"
+            "`search.kind`: a model with a matcher ranks the candidates of its run's options "
+            "(`RunConfig.candidates.cosine`, `candidates.trigrams`); leave it and the other options of the search out"
         )
     if config.kind == "exact":
         return
     if model.scorer is not None and model.scorer.neighbourhood and config.index != "Flat":
         raise BadOption(
-            f"--search.index {config.index} misses neighbours, on which the scores of this model depend (jobs.run "
-            "--scoring.neighbourhood); give --search.index Flat"
+            f"{option('search.index', config.index)} misses neighbours, on which the scores of this model depend "
+            "(`RunConfig.scoring.neighbourhood`); give `search.index='Flat'`"
         )
     if ASSIGNMENTS[rule].of_right and not task.symmetric:
         raise BadOption(
-            f"--assign {rule} of two tables needs the best left text of every right text, which --search.kind knn does "
-            "not look for; give --assign best or one-to-one, or leave out --search.kind"
+            f"{option('assign', rule)} of two tables needs the best left text of every right text, which "
+            "`search.kind='knn'` does not look for; give `assign='best'` or `assign='one-to-one'`, or leave out "
+            "`search.kind`"
         )
     if task.rule is not None and config.index != "Flat":
         raise BadOption(
-            f"--search.index {config.index} cannot leave out the pairs that cannot match ({task.rule.describe()}); "
-            "give --search.index Flat"
+            f"{option('search.index', config.index)} cannot leave out the pairs that cannot match "
+            f"({task.rule.describe()}); give `search.index='Flat'`"
         )
     cells, texts = shared_cells(config.index), len(split.space.right)
     if cells > texts:
-        raise BadOption(f"--search.index {config.index} has more cells than the {texts:,} right texts; try Flat")
+        raise BadOption(
+            f"{option('search.index', config.index)} has more cells than the {texts:,} right texts; try Flat"
+        )
 
 
 def find_candidates(
@@ -140,7 +144,7 @@ def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDeci
     """Return all pairs with at least the score of the cutoff."""
     if cutoff.score > -inf and search.config.kind == "exact" and model.matcher is None:
         _refuse_too_many(search, model, cutoff, decisions, seed)
-    # One more than allowed tells that there are too many; --best N asks for N.
+    # One more than allowed tells that there are too many; `best=N` asks for N.
     count = cutoff.count + (cutoff.score > -inf)
     found = search.least_of_each(model, [Query(HIGHEST, count, decisions.no, -cutoff.score)])[0]
     if len(found) > cutoff.count:
@@ -155,7 +159,7 @@ def _refuse_too_many(search: PoolSearch, model: Model, cutoff: Cutoff, decisions
     estimate = estimate_pairs(counts, len(space.left), space.symmetric, seed)
     number = estimate.describe("texts" if space.symmetric else "left texts")
     if estimate.low > cutoff.count:
-        raise BadOption(f"{number} {_above_it(cutoff)}, more than --most {cutoff.count:,}; {CURE}")
+        raise BadOption(f"{number} {_above_it(cutoff)}, more than {option('most', cutoff.count)}; {CURE}")
     logger.info("%s %s", number, _above_it(cutoff))
 
 

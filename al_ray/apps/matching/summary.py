@@ -1,10 +1,10 @@
 """The lines that the command prints about its matches, from match.json."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from al_ray.core.naming import Code, call, option
 from al_ray.storage.formulas import formula_advice
 from al_ray.storage.uri import StoragePath
 
@@ -25,13 +25,13 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         yield f"model: {choice['words']}"
     if record["model"]["round"] is None:
         yield (
-            "labels, drift and the conditions of the task (--same, --different) are left out, as "
+            "labels, drift and the conditions of the task (`OwnTexts.same`, `different`) are left out, as "
             f"{record['model']['run']} is a copy of a model, without its run"
         )
     cutoff = record["cutoff"]
     yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
     by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
-    by_rule = f", {record['by_rule']:,} by --always" if record.get("by_rule") else ""
+    by_rule = f", {record['by_rule']:,} by `always`" if record.get("by_rule") else ""
     yield f"matches: {record['matches']:,} ({record['assign']}{by_label}{by_rule})"
     if "new_matches" in record:
         yield f"matches of new and changed texts: {record['new_matches']:,} (new_matches.csv)"
@@ -43,7 +43,7 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     if record["labelled_no"]:
         yield f"pairs labelled no, which are no matches: {record['labelled_no']:,}"
     if record.get("overruled"):
-        yield f"pairs of --always that are labelled no, which are no matches: {record['overruled']:,}"
+        yield f"pairs of `always` that are labelled no, which are no matches: {record['overruled']:,}"
     if record["changed_texts"]:
         yield f"labels that are not used, as a text has changed since: {record['changed_texts']:,}"
     if record["unused_labels"]:
@@ -79,13 +79,13 @@ def compared(record: Mapping[str, Any]) -> str:
 
 
 def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:
-    """Return the command that draws some of the matches for people to label.
+    """Return the call that draws some of the matches for people to label.
 
     None if the model decided none of them, or if people cannot open files there.
     """
     if record["matches"] == record["by_label"] + record.get("by_rule", 0) or not isinstance(out, Path):
         return None
-    return f"python -m jobs.audit sample --matches {shlex.quote(str(out))} --budget 100"
+    return call("sample_matches", matches=out, budget=100)
 
 
 def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
@@ -107,11 +107,12 @@ def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
 def _rule_lines(clusters: Mapping[str, Any], rules: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the rules of clusters did to the matches."""
     if "split_bridges" in clusters:
+        lowest = option("split_bridges", Code(f"{rules['split_bridges']:g}"))
         yield (
-            f"matches that join no clusters, as weak bridges (--split-bridges {rules['split_bridges']:g}): "
-            f"{clusters['split_bridges']:,} (bridges.csv)"
+            f"matches that join no clusters, as weak bridges ({lowest}): {clusters['split_bridges']:,} (bridges.csv)"
         )
     if "parted" in clusters:
-        yield f"matches between two clusters (--at-most-one {rules['at_most_one']}): {clusters['parted']:,}"
+        one_of = option("at_most_one", rules["at_most_one"])
+        yield f"matches between two clusters ({one_of}): {clusters['parted']:,}"
     if clusters.get("twice"):
         yield f"clusters with two texts of one {rules['at_most_one']}, by labels: {clusters['twice']:,}"

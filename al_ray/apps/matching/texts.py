@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.rules import CLUSTER_OPTIONS, ClusterRules
 from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.growth import Side
@@ -15,6 +17,7 @@ from al_ray.cluster.candidates.records import feature_names
 from al_ray.cluster.candidates.reference import Sides
 from al_ray.cluster.candidates.reference_file import read_reference
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.columns import name_files
 from al_ray.datasets.tables.format_options import FORMAT, TableOptions, TablePaths, inherited_format, paths_of
@@ -40,17 +43,18 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
     if folder is not None:
         if columns:
             raise BadOption(
-                f"the column {columns[0]!r} is one of a table, and --left {folder} is a task folder, which has none; "
-                "give the tables of its texts"
+                f"the column {columns[0]!r} is one of a table, and {option('left', folder)} is a task folder, which "
+                "has none; give the tables of its texts"
             )
         if options.right is not None:
-            raise BadOption(f"--left {folder} is a task folder, which has both sides; leave out --right")
+            raise BadOption(f"{option('left', folder)} is a task folder, which has both sides; leave out `right`")
         return read_task(folder), Report()
     if options.left is None:
-        raise BadOption("--right is without --left; give both, or --left alone")
+        raise BadOption("`right` is without `left`; give both, or `left` alone")
     if options.split is not None:
         raise BadOption(
-            f"--split goes with a task folder, and --left {name_files(paths_of(options.left))} is none; leave it out"
+            f"`split` goes with a task folder, and {option('left', name_files(paths_of(options.left)))} is none; leave "
+            "it out"
         )
     # Without dev and test: all texts are matched.
     task, report = read_own(
@@ -85,11 +89,11 @@ def as_matcher_reads(task: Task, options: MatchOptions, model: MatchingModel) ->
 
 def _described(sides: Sides) -> str:
     """Return which tables have these fields."""
-    tables = "one table (--left)" if sides.symmetric else "two tables (--left and --right)"
+    tables = "one table (`left`)" if sides.symmetric else "two tables (`left` and `right`)"
     if not sides.left:
         return f"{tables} with one text column"
     names = ",".join(field.name for field in sides.left)
-    return f"{tables} with --text-columns {names} in this order"
+    return f"{tables} with {option('text_columns', names)} in this order"
 
 
 def sides_of(model: MatchingModel) -> Sides:
@@ -124,12 +128,12 @@ def read_arrived(
     mapping: options by which the known tables were read. more: columns that the rules read.
     """
     if symmetric and (options.left is None or options.right is not None):
-        raise BadOption("--into holds matches within one table; give the new texts as --left, without --right")
+        raise BadOption("the matches are within one table; give the new texts as `left`, without `right`")
     for path in (*paths_of(options.left), *paths_of(options.right)):
         if _holds_task(path):
-            raise BadOption(f"{path} is a task folder; with --into give a table")
+            raise BadOption(f"{path} is a task folder; `al_ray.match_into` takes tables, so give one")
     if options.split is not None:
-        raise BadOption("--split goes with a task folder, and --into takes tables; leave it out")
+        raise BadOption("`split` goes with a task folder, and `al_ray.match_into` takes tables; leave it out")
     one = replace(options, left=options.left or options.right)
     columns = table_source(one, mapping, max_length)
     arrived, report = dict[Side, Corpus](), Report()
@@ -157,29 +161,36 @@ def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
 
 
 def refuse_unlike(options: MatchOptions, about: StateAbout) -> None:
-    """Raise BadOption for options that --into takes from the matches that are there, and where it cannot add texts."""
+    """Raise BadOption for options that `match_into` takes from its folder, and where it cannot add texts."""
     given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
-    given += [
-        f"--{name.replace('_', '-')}" for name in ("assign", *CLUSTER_OPTIONS) if getattr(options, name) is not None
-    ]
+    given += [name for name in ("assign", *CLUSTER_OPTIONS) if getattr(options, name) is not None]
     if given:
         raise BadOption(
-            f"{given[0]}: --into matches by the rules of the matches that are there (match.json); leave it out, or "
-            "match all texts again with another --out"
+            f"`{given[0]}`: `al_ray.match_into` matches by the rules of the matches that are there (match.json); leave "
+            "it out, or match all texts again with another `out`"
         )
     if options.search.kind != "exact":
-        raise BadOption("--search.kind knn goes with --out; --into compares all pairs of new texts, so leave it out")
+        raise BadOption(
+            "`search.kind='knn'` goes with `al_ray.match(..., out=DIR)`; `al_ray.match_into` compares all pairs of new "
+            "texts, so leave it out"
+        )
     if options.suggest is not None:
-        raise BadOption("--suggest goes with --out, where all texts are compared; leave it out")
-    if about.rules.cutoff.source.startswith("--best"):
-        raise BadOption("--into cannot add to the N best pairs of --best N; match all texts again with another --out")
+        raise BadOption("`suggest` goes with `al_ray.match(..., out=DIR)`, which compares all texts; leave it out")
+    if about.rules.cutoff.score == -inf and not ASSIGNMENTS[about.rules.assign].of_best:
+        raise BadOption(
+            "`al_ray.match_into` cannot add to the N best pairs of `best=N`; match all texts again with another `out`"
+        )
     table = about.table
-    conditions = [f"--{name}" for name in ("same", "different") if table[name] is not None]
+    given_conditions = ("`OwnTexts.same`", table["same"]), ("`OwnTexts.different`", table["different"])
+    conditions = [name for name, columns in given_conditions if columns is not None]
     if conditions:
-        raise BadOption(f"--into cannot add to matches under {conditions[0]}; match all texts again with another --out")
+        raise BadOption(
+            f"`al_ray.match_into` cannot add to matches under {conditions[0]}; match all texts again with another `out`"
+        )
     if table["id_column"] is None:
         raise BadOption(
-            "--into needs ids, and the texts that are there have row numbers; match them again with --id-column"
+            "`al_ray.match_into` needs ids, and the texts that are there have row numbers; match them again with "
+            "`id_column`"
         )
 
 
@@ -187,8 +198,8 @@ def refuse_clustering(options: MatchOptions, task: Task) -> None:
     """Raise BadOption for clusters that cannot be made of these tables."""
     if options.clusters == "average" and not task.symmetric:
         raise BadOption(
-            "--clusters average takes the mean over all pairs of a cluster, and pairs within one of two tables are not "
-            "compared; leave it out, or give one table (--left ours.csv theirs.csv)"
+            "`clusters='average'` takes the mean over all pairs of a cluster, and pairs within one of two tables are "
+            "not compared; leave it out, or give one table (`left=['ours.csv', 'theirs.csv']`)"
         )
 
 
@@ -216,7 +227,7 @@ def _task_of(options: MatchOptions) -> StoragePath | None:
     files = paths_of(options.left)
     folder = next(filter(_holds_task, files), None)
     if folder is not None and len(files) > 1:
-        raise BadOption(f"--left {folder} is a task folder; give it alone, or tables")
+        raise BadOption(f"{option('left', folder)} is a task folder; give it alone, or tables")
     return folder
 
 
@@ -231,7 +242,7 @@ def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: 
     """
     chosen: dict[str, Any] = {name: getattr(options, name, None) for name in MAPPING}
     for name in ("text_columns", "id_column"):
-        # Columns of --left that are given hold for --right too, unless those of --right are.
+        # Columns of `left` that are given hold for `right` too, unless those of `right` are.
         if chosen[name] is None:
             chosen[f"right_{name}"] = chosen[f"right_{name}"] or mapping.get(f"right_{name}")
     chosen = {
@@ -245,7 +256,7 @@ def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: 
     if chosen["text_columns"] is None:
         raise BadOption(
             "the model knows no columns of texts (its task was not made of tables, or it is a copy without its run), "
-            "so give the columns of the texts: --text-columns"
+            "so give the columns of the texts: `text_columns`"
         )
     if options.right is None:
         chosen = {name: value for name, value in chosen.items() if not name.startswith("right_")}

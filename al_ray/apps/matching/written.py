@@ -1,4 +1,4 @@
-"""Read the matches that jobs.match wrote, to label some of them."""
+"""Read the matches that `match` wrote, to label some of them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.storage.files import file_in, read_json, read_parquet
 
 FILE = "matches.parquet"
-CURE = "match the texts again (jobs.match)"
+CURE = "match the texts again (`al_ray.match`)"
 
 
 @dataclass(frozen=True)
 class WrittenMatches:
     """The matches of a folder, the best first: their scores, cosines, and whether another than the model decided (n,).
 
-    by_label: also those that a rule decided (--always). digest: of matches.parquet. rule: of assignment.
+    by_label: also those that a rule decided (`always`). digest: of matches.parquet. rule: of assignment.
     """
 
     folder: Path
@@ -47,8 +47,8 @@ def read_matches(folder: Path) -> WrittenMatches:
     """Read the matches of a folder; WrongFolder if it has none, or if the command that writes them was stopped."""
     if not (folder / RECORD).is_file():
         raise WrongFolder(
-            f"{folder} holds no {RECORD}; give --matches the folder that jobs.match wrote, and rerun jobs.match if it "
-            "was stopped"
+            f"{folder} holds no {RECORD}; give `matches` the folder that `al_ray.match` wrote, and rerun "
+            "`al_ray.match` if it was stopped"
         )
     rule = read_json(folder / RECORD, ["assign"], CURE)["assign"]
     if rule not in ASSIGNMENTS:
@@ -63,7 +63,7 @@ def read_matches(folder: Path) -> WrittenMatches:
 def _table(folder: Path) -> pa.Table:
     """Read the file of matches, with or without texts; BadFile for other columns, or columns of other types.
 
-    What --why adds is left out.
+    What `why` adds is left out.
     """
     table = read_parquet(folder / FILE, cure=CURE)
     if WHY in list(table.schema):
@@ -97,8 +97,8 @@ def read_match_texts(folder: Path, places: Rows) -> tuple[Task, Pairs]:
         return task, as_pairs(_rows_of(task.left, left, folder), _rows_of(task.right, right, folder))
     if TEXTS[0][0] not in table.schema.names:
         raise BadOption(
-            f"{folder} has no texts to show (jobs.match --no-texts); match the texts again with them, in another --out "
-            "of jobs.match"
+            f"{folder} has no texts to show (`MatchOptions.texts=False`); match the texts again with them, in another "
+            "folder"
         )
     texts = [table[name].to_pylist() for name, _ in TEXTS]
     corpora = Corpus(tuple(left), tuple(texts[0])), Corpus(tuple(right), tuple(texts[1]))

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import Code, call
 from al_ray.storage.files import read_json
 
 CPU, CUDA = "cpu", "cuda"
-CURE = "make it with: python -m jobs.plan --measure --constants FILE"
+MEASURE = call("plan", options=Code("al_ray.PlanOptions(measure=True, constants=FILE)"))
+CURE = f"make it with: {MEASURE}"
 
 
 @dataclass(frozen=True)

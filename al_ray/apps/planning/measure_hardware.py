@@ -23,6 +23,7 @@ from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
@@ -68,9 +69,13 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
     texts: what the encoder is measured on. BadOption without a CUDA device, or for an encoder that plans do not cover.
     """
     if probe.device != "cpu" and not torch.cuda.is_available():
-        raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or drop --gpus")
+        raise BadOption(
+            "there is no CUDA device here to measure; give `measure=True` where there is one, or leave out `gpus`"
+        )
     if not family_of(probe.encoder.encoder).transformer:
-        raise BadOption(f"--encoder {probe.encoder.encoder} is no transformer, and plans cover only these; give one")
+        raise BadOption(
+            f"{option('encoder', probe.encoder.encoder)} is no transformer, and plans cover only these; give one"
+        )
     settle_arithmetic()
     settle_training(probe.device)
     torch.set_num_threads(probe.encoder.threads)

@@ -15,6 +15,7 @@ from al_ray.core.config.encoder import Threads
 from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.storage.uri import storage_path
@@ -91,12 +92,14 @@ class PlanOptions(RunConfig, RecipeOptions):
         """The sizes of the run."""
         tokens = self.max_length if self.tokens is None else self.tokens
         if tokens > self.max_length:
-            raise BadOption(f"--tokens is {tokens:g}, and texts are truncated at --max-length {self.max_length}")
+            raise BadOption(
+                f"`tokens` is {tokens:g}, and texts are truncated at {option('max_length', self.max_length)}"
+            )
         model = self.dim, self.layers, tokens, self.vocabulary, {"fp32": 4, "fp16": 2}[self.vectors], self.hidden
         if self.task != NO_TASK:
             if (self.texts, self.right_texts, self.evaluation_texts) != (None, None, None):
                 raise BadOption(
-                    "--task has its numbers of texts; leave out --texts, --right-texts and --evaluation-texts"
+                    "`task` has its numbers of texts; leave out `texts`, `right_texts` and `evaluation_texts`"
                 )
             texts, pairs = sizes_of(read_task(storage_path(self.task)), self.evaluation.splits)
             return Sizes(*texts, *model, *pairs)
@@ -130,7 +133,7 @@ def cluster_of(gpus: float, each: float, shards: int | None, cores: float, train
     if (shards or 1) + trainers > room:
         raise BadOption(
             f"{gpus:g} GPUs hold {room} actors of {each:g}, and {(shards or 1) + trainers} are asked for, "
-            f"{'the trainer' if trainers == 1 else f'{trainers} training workers'} among them; give more --gpus, fewer "
-            "--shards or a smaller --gpus-per-shard"
+            f"{'the trainer' if trainers == 1 else f'{trainers} training workers'} among them; give more `gpus`, fewer "
+            "`shards` or a smaller `gpus_per_shard`"
         )
     return ClusterConfig(shards=shards or room - trainers, cpus_per_shard=cores, gpus_per_shard=each)

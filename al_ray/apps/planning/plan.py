@@ -140,14 +140,14 @@ def _refuse_too_many_labels(setting: Setting) -> None:
     """Raise BadOption for more labels than there are pairs, or candidates of a matcher."""
     config, sizes = setting.config, setting.sizes
     if setting.labels[-1] > sizes.pairs:
-        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more texts")
+        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer `rounds` or more texts")
     # A round that trains the encoder finds other candidates, and labels of a run that is there were had.
     if config.matcher == "on" and not config.encoder_every and not setting.bought:
         candidates = matcher_times.candidate_pairs(setting, sizes.texts, sizes.right)
         if setting.labels[-1] > candidates:
             raise BadOption(
                 f"{setting.labels[-1]:,} labels of at most {candidates:,} candidates, of which a matcher's labels are; "
-                "give fewer --rounds, a smaller --growth, or a higher --candidates.cosine"
+                "give fewer `rounds`, a smaller `growth`, or a higher `candidates.cosine`"
             )
 
 
@@ -192,15 +192,14 @@ def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constant
 def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
     """Return which search and evaluation the run uses, and why. config: with `auto` options unresolved."""
     sizes = run_plan.setting.sizes
-    searches = sizes.pairs, config.search.exact_pairs, "--search.exact-pairs"
+    searches = sizes.pairs, config.search.exact_pairs, "search.exact_pairs"
     kind = replace(config, search=replace(config.search, kind="auto")).settled(sizes.pairs).search.kind
-    measures = sizes.evaluation_pairs, config.evaluation.exact_pairs, "--evaluation.exact-pairs"
+    measures = sizes.evaluation_pairs, config.evaluation.exact_pairs, "evaluation.exact_pairs"
     mode = "exact" if replace(config.evaluation, mode="auto").counts_all(sizes.evaluation_pairs) else "estimate"
     budget = "; selects its whole budget at once" if config.once else ""
     if STRATEGIES[config.strategy].takes_all_stated:
-        budget = (
-            "; takes all stated pairs, whatever the labels below; to plan for n of them give --rounds 1 --first-batch n"
-        )
+        budget = "; takes all stated pairs, whatever the labels below; to plan for N of them give `rounds=1` and "
+        budget += "`first_batch=N`"
     if config.matcher == "on":
         pairs = matcher_times.candidate_pairs(run_plan.setting, sizes.texts, sizes.right)
         search = (
@@ -215,8 +214,8 @@ def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
     ]
 
 
-def _resolved(option_value: str, auto: str, pairs: int, limit: int, option: str) -> str:
-    why = f"{pairs:,} pairs are {'at most' if pairs <= limit else 'more than'} {option} {limit:,}"
+def _resolved(option_value: str, auto: str, pairs: int, limit: int, name: str) -> str:
+    why = f"{pairs:,} pairs are {'at most' if pairs <= limit else 'more than'} {limit:,} (`{name}`)"
     return f"{auto}, by auto: {why}" if option_value == "auto" else f"{option_value}; auto would take {auto}: {why}"
 
 
@@ -267,7 +266,7 @@ def warnings(run_plan: Plan) -> list[str]:
     lines = [f"not measured: {name} = {one.value:.3g} per second ({one.source})" for name, one in speeds.items()]
     if cores != constants.threads:
         lines.append(
-            f"assumed: speeds scale linearly from {constants.threads} measured threads to {cores:g} (--cpus-per-shard)"
+            f"assumed: speeds scale linearly from {constants.threads} measured threads to {cores:g} (`cpus_per_shard`)"
         )
     return lines
 

@@ -41,7 +41,7 @@ def read_runs(folder: StoragePath) -> list[Run]:
     if (folder / CONFIG).exists():
         return [read_run(folder, folder.resolve().name)]
     raise WrongFolder(
-        f"{folder} holds neither {CONFIG} nor {GRID}; give folders that jobs.run or jobs.grid made (--out)"
+        f"{folder} holds neither {CONFIG} nor {GRID}; give folders that `al_ray.run` or `al_ray.run_grid` made (`out`)"
     )
 
 
@@ -103,7 +103,7 @@ def read_grid(folder: StoragePath, failures: Mapping[str, tuple[str, int]]) -> l
     cells, runs, missing = about["cells"], dict[str, Run](), dict[str, str]()
     needed = {"name", "strategy", "seed"}
     if not isinstance(cells, list) or not all(isinstance(cell, dict) and needed <= set(cell) for cell in cells):
-        raise BadFile(f"{path}: `cells` is not a list of cells; restore it")
+        raise BadFile(f"{path}: cells is not a list of cells; restore it")
     for cell in cells:
         key, home = cell["name"], file_in(folder / "runs", cell["name"], path, "restore it")
         error, rounds = failures.get(key, ("", 0))

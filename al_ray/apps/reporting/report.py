@@ -1,7 +1,7 @@
 """Content of a report: for each setting its tables, figures and example pairs, in reading order."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from al_ray.apps.reporting.plots import paper_figures as curves
@@ -52,6 +52,21 @@ class Report:
     def pictures(self) -> list[Picture]:
         """Return the figures of all sections."""
         return [picture for section in self.sections for chapter in section.chapters for picture in chapter.pictures]
+
+    def in_words(self, words: Callable[[str], str]) -> "Report":
+        """Return the report with each sentence as `words` returns it, such as with flags for the names of options."""
+
+        def noted(table: Table) -> Table:
+            return replace(table, notes=tuple(map(words, table.notes)))
+
+        sections = tuple(
+            replace(
+                section, words=words(section.words),
+                chapters=tuple(replace(one, tables=tuple(map(noted, one.tables))) for one in section.chapters),
+            )
+            for section in self.sections
+        )  # fmt: skip
+        return Report(sections, noted(self.runs))
 
     @property
     def cites_paper(self) -> bool:
@@ -128,7 +143,7 @@ def in_short(setting: Setting) -> str:
     if not any(run.rounds for run in setting.runs):
         return f"{words} None has a complete round."
     if not setting.splits:
-        none = "No run was evaluated (jobs.run --evaluation.splits), so there is no average precision."
+        none = "No run was evaluated (`RunConfig.evaluation.splits`), so there is no average precision."
         return f"{words} {dev_words(setting) if setting.has_dev else none}"
     split, means = setting.splits[0], dict[str, float]()
     for method in setting.methods:

@@ -54,7 +54,7 @@ class WriterReplica:
     """The one process that changes the store."""
 
     def __init__(self, options: ServeOptions, name: ModelName | None = None) -> None:
-        """Open the store; make it of --known if it is not there yet, which needs the name of the model.
+        """Open the store; make it of `known` if it is not there yet, which needs the name of the model.
 
         name: of the model that answers from now on. None: the store names it, as the command has written it there and
         changes it on SIGHUP; a writer that is started again in place of a lost one then changes nothing.
@@ -288,7 +288,7 @@ def build(arguments: dict[str, Any]) -> Application:
     given = dict(arguments)
     is_open = given.pop("open", False)
     options = options_of(given)
-    token = read_token(options.token_file, "--token-file")
+    token = read_token(options.token_file, "`token_file`")
     if token is None and is_open is not True:
         raise BadOption(f"there is no token; give the argument token_file, set {VARIABLE}, or give open: true")
     model, there = open_model(options.model, options.round), read_source(options.store)

@@ -18,7 +18,7 @@ def options_of(arguments: Mapping[str, Any]) -> ServeOptions:
     hints = get_type_hints(ServeOptions, include_extras=True)
     unknown = sorted(set(arguments) - set(hints))
     if unknown:
-        raise BadOption(f"args: {unknown[0]} is no option of jobs.serve; see jobs.serve --help")
+        raise BadOption(f"args: {unknown[0]} is no option of `al_ray.ServeOptions`; see `al-ray serve --help`")
     required = [one.name for one in fields(ServeOptions) if one.default is MISSING]
     missing = [name for name in required if name not in arguments]
     if missing:

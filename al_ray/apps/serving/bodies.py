@@ -49,7 +49,9 @@ class MatchBody(Body):
         examples=[[{"name": "red lamp", "price": 17}]],
     )  # fmt: skip
     why: bool = Field(False, description="Say what each comparison of a matcher adds to the score of each match.")
-    limit: int | None = Field(None, ge=1, description="Matches of each text at most; default and bound: --limit.")
+    limit: int | None = Field(
+        None, ge=1, description="Matches of each text at most; default and bound: `limit` of the service."
+    )
     at_least: int = Field(0, ge=0, description="Answer only with this change included: a sequence that PUT returned.")
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from typing import Any
 
 from al_ray.storage.append_log import LogReader, LogWriter
 
-CURE = "restore the file from a copy, or make another --store"
+CURE = "restore the file from a copy, or make another `store`"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def read_changes(reader: LogReader) -> list[Change]:
 
 def open_journal(path: Path, number: int, offset: int) -> LogWriter:
     """Open a journal for writing after change `number`, whose end is at byte `offset`."""
-    return LogWriter(path, "make room, or give another --store", number, offset)
+    return LogWriter(path, "make room, or give another `store`", number, offset)
 
 
 def append_change(journal: LogWriter, put: Sequence[tuple[str, str]], removed: Sequence[str]) -> Change:

@@ -1,4 +1,4 @@
-"""Read --known (a table, a task folder, or matches with clusters), and count what the encoder knows of its texts."""
+"""Read `known` (a table, a task folder, or matches with clusters), and count what the encoder knows of its texts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +14,7 @@ from al_ray.apps.serving.records.left_records import left_texts, reference_of, s
 from al_ray.apps.serving.store import Source, make_store
 from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, texts_digest
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.to_task import read_corpus
 from al_ray.datasets.task_folder import read_task
@@ -40,14 +41,14 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
         symmetric, texts = _of_task(task, state.clusters[Nodes(task).first_right :].tolist(), model)
     elif (known / RECORD).is_file():
         raise BadOption(
-            f"--known {known} has matches and not their texts, because it was made of a task folder or with "
-            "--search.kind knn; give --known that task folder, or the table"
+            f"{option('known', known)} has matches and not their texts, because it was made of a task folder or with "
+            "`MatchOptions.search.kind='knn'`; give `known` that task folder, or the table"
         )
     else:
         if model.scores_both_sides and model.run is None:
             raise BadOption(
                 f"{model.path} is a copy of a model, which does not say whether it matches one table or two, and its "
-                "scores depend on that; give --known a folder of matches (jobs.match --out), or the run as --model"
+                "scores depend on that; give `known` a folder of matches (`al_ray.match`), or the run as `model`"
             )
         symmetric = _matches_one_set(model)
         texts = _texts(_table(options, model, symmetric), None, model)
@@ -69,12 +70,12 @@ def refuse_other_store(model: MatchingModel, source: Source) -> None:
         kind, other = (
             ("records for a matcher", "none") if source.matcher else ("texts", "a matcher, which needs records")
         )
-        raise BadOption(f"the store holds {kind}, and {model.path} has {other}; give another --store")
+        raise BadOption(f"the store holds {kind}, and {model.path} has {other}; give another `store`")
     refuse_one_set(model, source.symmetric)
     if model.knows_both_sides and not source.symmetric and not source.left:
         raise BadOption(
-            f"the store has no left texts, on whose nearness the scores of {model.path} depend (jobs.run "
-            "--scoring.neighbourhood-sides both); give another --store"
+            f"the store has no left texts, on whose nearness the scores of {model.path} depend "
+            "(`RunConfig.scoring.neighbourhood_sides='both'`); give another `store`"
         )
 
 
@@ -83,21 +84,21 @@ def refuse_one_set(model: MatchingModel, symmetric: bool) -> None:
     if model.model.matcher is not None and symmetric != reference_of(model).sides.symmetric:
         trained, known = ("two tables", "one") if symmetric else ("one table", "two")
         raise BadOption(
-            f"the matcher of {model.path} was trained on {trained}, and the known texts are of {known}; give --known "
+            f"the matcher of {model.path} was trained on {trained}, and the known texts are of {known}; give `known` "
             "texts like those of its run"
         )
     if symmetric and needs_two_sides(model.model, model.config):
         raise BadOption(
-            f"{model.path} compares left texts with right ones (jobs.run --scoring.neighbourhood or --prompt-right), "
-            "and the known texts are of one set; give --known the right texts as a table"
+            f"{model.path} compares left texts with right ones (`RunConfig.scoring.neighbourhood` or "
+            "`prompt_right`), and the known texts are of one set; give `known` the right texts as a table"
         )
 
 
 def _of_task(task: Task, clusters: list[int] | None, model: MatchingModel) -> tuple[bool, Texts]:
     if task.rule is not None:
         raise BadOption(
-            "the task of --known has pairs that cannot match (jobs.prepare pairs --same or --different), which a "
-            "request cannot tell; match them by jobs.match"
+            "the task of `known` has pairs that cannot match (`OwnTexts.same` or `different`), which a request cannot "
+            "tell; match them by `al_ray.match`"
         )
     return task.symmetric, _texts(task.right, clusters, model)
 
@@ -105,15 +106,15 @@ def _of_task(task: Task, clusters: list[int] | None, model: MatchingModel) -> tu
 def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus:
     if options.known.is_dir():
         raise BadOption(
-            f"--known {options.known} is a folder without a task or matches of tables; give a table, a task folder, or "
-            "a folder that jobs.match wrote"
+            f"{option('known', options.known)} is a folder without a task or matches of tables; give a table, a task "
+            "folder, or a folder that `al_ray.match` wrote"
         )
     own = options.for_matching() if symmetric else options.for_matching(right=options.known)
     source = table_source(own, model.table_options, model.config.max_length)
     if source.same is not None or source.different is not None:
         raise BadOption(
-            f"{model.path} matches under conditions (jobs.prepare pairs --same or --different), which a request cannot "
-            "tell; match by jobs.match"
+            f"{model.path} matches under conditions (`OwnTexts.same` or `different`), which a request cannot tell; "
+            "match by `al_ray.match`"
         )
     if not symmetric:
         source = replace(
@@ -125,8 +126,8 @@ def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corp
         return read_corpus(source)[0]
     except BadFile as error:
         raise BadFile(
-            f"{error} (jobs.serve has few options of tables; jobs.match has all: match the table into a folder by "
-            "jobs.match --out, and give --known that folder)"
+            f"{error} (`al_ray.serve` has few options of tables; `al_ray.match` has all: match the table into a folder "
+            "by `al_ray.match`, and give `known` that folder)"
         ) from error
 
 
@@ -190,8 +191,8 @@ class KnownCoverage:
             return ""
         return (
             f"with these texts the encoder {self._encoder.config.encoder} would not know {share:.0%} of the tokens of "
-            f"the known texts, and jobs.serve --most-unknown allows {self._most:g}; nothing was stored. Leave out the "
-            "texts in scripts that it does not know, or serve a model for their language (docs/languages.md)"
+            f"the known texts, and `most_unknown` of the service allows {self._most:g}; nothing was stored. Leave out "
+            "the texts in scripts that it does not know, or serve a model for their language (docs/languages.md)"
         )
 
     def change(self, come: Sequence[str], go: Sequence[str]) -> None:

@@ -82,7 +82,8 @@ class Matcher:
             "model": self.digest, "weights": self.model.model.digest,
             "path": str(self.model.path), "round": self.model.round,
             "choice": None if self.model.choice is None else self.model.choice.as_dict(),
-            "cutoff": {"score": score, "source": self.cutoff.source}, "calibrated": self.model.calibrated is not None,
+            "cutoff": {"score": score, "source": self.cutoff.source.replace("`", "")},
+            "calibrated": self.model.calibrated is not None,
             "texts": len(self.catalogue), "sequence": self.number, "search": search,
         }  # fmt: skip
 

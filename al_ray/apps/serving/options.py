@@ -80,7 +80,7 @@ class ServeOptions(CutoffOptions):
         super().__post_init__()
         if self.most_replicas is not None and self.most_replicas < self.replicas:
             raise BadOption(
-                f"--most-replicas is {self.most_replicas} and --replicas {self.replicas}; give as many or more"
+                f"`most_replicas` is {self.most_replicas} and `replicas` {self.replicas}; give as many or more"
             )
 
     def for_matching(self, **more: Any) -> MatchOptions:

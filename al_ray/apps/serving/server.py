@@ -34,6 +34,7 @@ from al_ray.apps.serving.store import (
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, AlRayError, BadOption, WrongFolder
+from al_ray.core.naming import option
 
 logger = logging.getLogger(__name__)
 LOGS: dict[str, Any] = {"log_level": "WARNING", "enable_access_log": False}
@@ -45,7 +46,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Plan:
     """What would be loaded: the model, the known texts and their source, and whether the store must still be made.
 
-    is_stale: whether --known has changed since the store was made.
+    is_stale: whether `known` has changed since the store was made.
     """
 
     model: MatchingModel
@@ -78,14 +79,14 @@ class Plan:
 def plan(options: ServeOptions) -> Plan:
     """Check the model, the known texts and the store, and return what would be loaded; nothing is written.
 
-    WrongFolder if the store was made from another --known with other texts. If the same path has other texts now, those
+    WrongFolder if the store was made from another `known` with other texts. If the same path has other texts now, those
     of the store are loaded: they have the changes that were acknowledged.
     """
     model = open_model(options.model, options.round)
     source, texts = read_known(options, model)
     choose_service_cutoff(options.for_matching(), model)
     if not texts:
-        raise BadOption(f"--known {options.known} has no texts; give a table with one at least")
+        raise BadOption(f"{option('known', options.known)} has no texts; give a table with one at least")
     there = read_source(options.store)
     if there is None:
         refuse_other_folder(options.store)
@@ -94,7 +95,7 @@ def plan(options: ServeOptions) -> Plan:
     if changed and there.known != source.known:
         raise WrongFolder(
             f"{options.store} was made from other texts ({there.known}) than {options.known} has now; give another "
-            "--store, or the --known of this one"
+            "`store`, or the `known` of this one"
         )
     refuse_other_store(model, there)
     content = read_store(options.store)
@@ -104,7 +105,7 @@ def plan(options: ServeOptions) -> Plan:
 def run_server(options: ServeOptions, host: str, port: int, token: str | None) -> Iterator[str]:
     """Serve until SIGTERM or SIGINT; yield lines about what happens: the address when it is ready, each new model.
 
-    On SIGHUP the model of --model is put in anew: the best of the run by then, or what a link leads to now.
+    On SIGHUP the model of `model` is put in anew: the best of the run by then, or what a link leads to now.
     """
     planned = plan(options)
     refuse_used(host, port)
@@ -168,12 +169,12 @@ def _refuse_second_service() -> None:
         names = ", ".join(sorted(there.applications)) or "none"
         raise BadOption(
             f"Ray Serve runs on this cluster (applications: {names}), and a cluster has one; stop it (ray job stop, "
-            "serve shutdown), or leave out RAY_ADDRESS, so that jobs.serve starts a Ray of its own"
+            "serve shutdown), or leave out RAY_ADDRESS, so that `al_ray.serve` starts a Ray of its own"
         )
 
 
 def _new_model(options: ServeOptions) -> str:
-    """Name in the store the model that --model leads to now; return what happened."""
+    """Name in the store the model that `model` leads to now; return what happened."""
     try:
         model = open_model(options.model, options.round)
         choose_service_cutoff(options.for_matching(), model)

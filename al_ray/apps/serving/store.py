@@ -36,6 +36,7 @@ from al_ray.apps.serving.text_lines import (
 )
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.naming import Code, call, options_of
 from al_ray.storage.append_log import LogReader
 from al_ray.storage.files import file_in, in_one_step, read_json, write_json, write_root
 from al_ray.storage.lock import locked
@@ -49,7 +50,7 @@ EVERY = 1_000
 
 @dataclass(frozen=True)
 class Source:
-    """What the texts of a store were made from: the path of --known, its digest, and whether both sides are one set.
+    """What the texts of a store were made from: the path of `known`, its digest, and whether both sides are one set.
 
     matcher: whether they are records for a matcher. left: digest of the left ones; "" without any.
     """
@@ -115,7 +116,7 @@ def refuse_other_folder(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir() or any(_is_foreign(path) for path in folder.iterdir()):
-        raise WrongFolder(f"{folder} is no store and not empty; give --store a folder of its own")
+        raise WrongFolder(f"{folder} is no store and not empty; give `store` a folder of its own")
 
 
 def _is_foreign(path: Path) -> bool:
@@ -167,7 +168,8 @@ class StoreWriter:
     def __init__(self, folder: Path, patience: float = 0.0) -> None:
         """Open a store that was made before; FolderInUse if another process writes it for `patience` seconds."""
         if not (folder / ABOUT).exists():
-            raise BadOption(f"{folder} holds no {ABOUT}; make the store: jobs.serve --known FILE --store {folder}")
+            how = call("serve", options=options_of("ServeOptions", model=Code("RUN"), known=Code("FILE"), store=folder))
+            raise BadOption(f"{folder} holds no {ABOUT}; make the store: {how}")
         self.folder, self._stack = folder, ExitStack()
         self._stack.enter_context(locked(folder, patience))
         content = read_store(folder)

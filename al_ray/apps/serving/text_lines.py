@@ -9,7 +9,7 @@ from typing import NamedTuple
 from al_ray.core.errors import BadFile
 from al_ray.storage.files import check_fields
 
-CURE = "restore it, or make another --store"
+CURE = "restore it, or make another `store`"
 
 
 class KnownText(NamedTuple):

@@ -1,7 +1,7 @@
 """The texts of the library as a command shows them: options as flags, and calls as commands.
 
 A text names options and functions in backticks, as Python (al_ray/core/naming.py): `search.index='Flat'` is shown as
---search.index Flat, and `al_ray.export_labels(run='runs/x', out='a.csv')` as `python -m jobs.labels export --run ...`.
+--search.index Flat, and `al_ray.close_round(run='runs/x')` as `python -m jobs.labels close --run runs/x`.
 """
 
 import ast
@@ -26,9 +26,11 @@ OF_API = {
     "MatchOptions": "match",
     "OwnTexts": "prepare pairs",
     "RunConfig": "run",
+    "ServeOptions": "serve",
     "Synthetic": "prepare synthetic",
     "TrainConfig": "train",
     "close_round": "labels close",
+    "compare": "evaluate --against",
     "correct_labels": "labels correct",
     "estimate_audit": "audit estimate",
     "evaluate": "evaluate",
@@ -36,12 +38,15 @@ OF_API = {
     "export_model": "export",
     "import_labels": "labels import",
     "match": "match",
-    "match_into": "match",
+    "match_into": "match --into",
+    "plan": "plan",
     "prepare": "prepare",
     "report": "report",
     "run": "run",
     "run_grid": "grid",
     "sample_audit": "audit sample",
+    "sample_matches": "audit sample",
+    "serve": "serve",
     "train_bi_encoder": "train",
     "train_cross_encoder": "train --model concat",
 }
@@ -162,10 +167,31 @@ def _flag(path: str, value: ast.expr | None) -> list[str]:
 def _keywords(call: ast.Call, prefix: str) -> Iterator[str]:
     """Yield the words of the arguments of a call. An argument that is a class of options is none itself."""
     for one in call.keywords:
-        if not prefix and isinstance(one.value, ast.Call):
-            yield from (word for inner in one.value.keywords for word in _flag(str(inner.arg), inner.value))
+        value, changes = _folder_of(one.value)
+        if not prefix and isinstance(value, ast.Call):
+            changes = value.keywords
         else:
-            yield from _flag(f"{prefix}{one.arg}", one.value)
+            yield from _flag(f"{prefix}{one.arg}", value)
+        for inner in changes:
+            # **al_ray.recipe(NAME)
+            recipe = inner.arg is None and isinstance(inner.value, ast.Call) and inner.value.args
+            yield from _flag("recipe", recipe[0]) if recipe else _flag(str(inner.arg), inner.value)
+
+
+def _folder_of(value: ast.expr) -> tuple[ast.expr, list[ast.keyword]]:
+    """Return the folder of a run that stands in an argument (`run_at` and `config_at` of core/naming.py), and changes.
+
+    Another argument is returned as it is.
+    """
+    match value:
+        case ast.Call(func=ast.Attribute(attr="replace"), args=[inner], keywords=changes):
+            return _folder_of(inner)[0], changes
+        case ast.Attribute(value=inner, attr="config"):
+            return _folder_of(inner)
+        case ast.Call(func=ast.Attribute(attr="load_run"), args=[path]):
+            return path, []
+        case _:
+            return value, []
 
 
 def _word(value: ast.expr) -> str:

@@ -153,7 +153,7 @@ def _of_run(run: RunFound, tasks: Mapping[str, TaskFound]) -> Iterator[tuple[int
         words = f"{_name(run.path)} waits for labels of people, who give them in the browser:"
         yield 0, Step(words, resume if kind.serves_page else f"python -m jobs.annotate --run {out}")
     elif not run.ended:
-        options = f" {kind.resumed_with}" if kind.resumed_with else ""
+        options = "".join(f" --{name} {word}" for name, word in kind.resumed_with)
         words = f"{_name(run.path)} has {run.last} of its {len(run.config.batches)} rounds; resume it:"
         yield 1, Step(words, resume + options)
     elif task := tasks.get(run.task_digest):

@@ -61,7 +61,8 @@ class OracleKind:
     by_split: answers depend on the split of the pairs, or are read from its files: each split has an oracle of its own.
     free: labels cost neither money nor the time of people.
     knows_positives: answers with the task's own positives, so that all of them are known.
-    resumed_with: options without which a run is not resumed, because no folder stores them.
+    resumed_with: options without which a run is not resumed, because no folder stores them, each with a word for its
+    value.
     """
 
     form: str
@@ -72,7 +73,7 @@ class OracleKind:
     by_split: bool = False
     free: bool = False
     knows_positives: bool = False
-    resumed_with: str = ""
+    resumed_with: tuple[tuple[str, str], ...] = ()
 
 
 def _is_model(word: str) -> bool:
@@ -109,7 +110,7 @@ ORACLES: Mapping[str, OracleKind] = {
         "llm",
         "a language model; docs/llm.md",
         lambda word: word == "llm",
-        resumed_with="--llm.model MODEL --llm.definition TEXT",
+        resumed_with=(("llm.model", "MODEL"), ("llm.definition", "TEXT")),
     ),
     # Last, because a word such as model:label could name a function, too.
     "function": OracleKind("module:function such as judge:label", "your function; docs/labels.md", _is_function),

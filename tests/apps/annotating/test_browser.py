@@ -107,7 +107,7 @@ def test_a_batch_is_labelled_by_keyboard_with_undo_reload_and_a_killed_server(br
         said = server.end()
     page.context.close()
     assert "round 1: 6 of 6 pairs are labelled" in said
-    assert "go on with: python -m jobs.run --out" in said
+    assert "go on with: python -m jobs.run --out run --config run" in said
     page_log = log_of(run)
     labels = [WORDS[page_log.label(code)] for code in sorted(page_log.touched)]
     assert labels == ["yes", "unsure", "no", "yes", "yes", "yes"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from al_ray.apps.audit.folder import AuditOptions, Record
-from al_ray.apps.audit.promises import choose_promised, format_promise, parse_rules, sample_command
+from al_ray.apps.audit.promises import choose_promised, format_promise, parse_rules, second_draw_of
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Scorer
@@ -14,7 +14,10 @@ from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule, parse_rule, with_guarantee
 
 RECORD = Record(AuditOptions("train", 1, 0, None, None, None, 9, 100, "model", "task"), 300, 20.0, -16.0)
-COMMAND = "jobs.audit sample --by-score"
+
+
+def second_draw(labels: int) -> str:
+    return f"draw {labels} more"
 
 
 def audit(labels: list[int], total: int = 300, cosines: int = 100) -> BandAudit:
@@ -29,7 +32,7 @@ KNOWN = audit([YES] * 60 + [NO] * 40)
 
 
 def chosen(audit: BandAudit, words: str):
-    return choose_promised(audit, RECORD, parse_rule(f"{words} guarantee=0.95"), COMMAND)
+    return choose_promised(audit, RECORD, parse_rule(f"{words} guarantee=0.95"), second_draw)
 
 
 def test_where_every_ranked_pair_is_labelled_the_promise_is_the_truth():
@@ -44,13 +47,13 @@ def test_where_every_ranked_pair_is_labelled_the_promise_is_the_truth():
 
 def test_a_promise_in_words():
     content = chosen(KNOWN, "precision=0.81")
-    (line,) = format_promise(content, RECORD.scorer, COMMAND)
+    (line,) = format_promise(content, RECORD.scorer, second_draw)
     assert line.startswith("precision=0.81 guarantee=0.95: cosine >= 0.64")
     assert "; precision at least 81% with 95% confidence; estimates there: precision 85.7%, " in line
     more = {"threshold": 0.7, "labels": 40, "now": 0.54, "then": 0.7, "found": 1.0}
-    *_, line = format_promise({**content, "second_draw": more}, Scorer(1.0, 0.0), COMMAND)
+    *_, line = format_promise({**content, "second_draw": more}, Scorer(1.0, 0.0), second_draw)
     assert "40 more labels at scores of 0.7000 and above" in line
-    assert line.endswith("is promised from 0.54 to 0.70: jobs.audit sample --by-score --budget 40")
+    assert line.endswith("is promised from 0.54 to 0.70: draw 40 more")
 
 
 @pytest.mark.parametrize(
@@ -59,16 +62,16 @@ def test_a_promise_in_words():
         (
             [YES] * 9,
             "precision=0.9",
-            r"with 9 labels; \d+ more at scores .* would probably be enough, for \d+% .*--budget",
+            r"with 9 labels; \d+ more at scores .* would probably be enough, for \d+% .*: draw \d+ more",
         ),
         ([NO] * 60, "precision=0.9", "the estimate reaches it nowhere or hardly; give a lower precision"),
         ([YES] * 60, "recall=0.5", "200 pairs are not ranked, and about 6 labels of them, all no, would be needed"),
-        ([YES] * 2 + [NO] * 7, "ranked-recall=0.95", "draw an audit with a smaller jobs.audit sample --top"),
+        ([YES] * 2 + [NO] * 7, "ranked-recall=0.95", "draw an audit with a smaller `AuditConfig.top`"),
         ([NO] * 60, "costs=4,1", "it is not sure that any saves more than calling no pair a match"),
     ],
 )
 def test_what_cannot_be_promised_is_refused_with_what_to_do(labels, words, expected):
-    with pytest.raises(BadOption, match=rf"--guarantee 0.95: no threshold can be promised for {words}.*{expected}"):
+    with pytest.raises(BadOption, match=rf"`guarantee=0.95`: no threshold can be promised for {words}.*{expected}"):
         chosen(audit(labels), words)
 
 
@@ -92,11 +95,12 @@ def test_without_a_guarantee_an_audit_chooses_for_a_precision_alone():
             parse_rules([words])
 
 
-def test_the_command_of_a_second_draw():
-    command = sample_command("runs/a", "runs/a/audit", RECORD, parse_rule("precision=0.9 guarantee=0.95"), last=False)
-    assert command == (
-        "python -m jobs.audit sample --run runs/a --split train --round 1 --by-score --after runs/a/audit "
-        "--threshold-for precision=0.9 --out runs/a/audit-second"
+def test_the_call_of_a_second_draw():
+    rule = parse_rule("precision=0.9 guarantee=0.95")
+    second_draw = second_draw_of("runs/a", "runs/a/audit", RECORD, rule, last=False)
+    assert second_draw(40) == (
+        "`al_ray.sample_audit(run=al_ray.load_run('runs/a'), config=al_ray.AuditConfig(split='train', round=1, "
+        "by_score=True, after='runs/a/audit', threshold_for='precision=0.9', budget=40), out='runs/a/audit-second')`"
     )
 
 
@@ -104,13 +108,13 @@ def test_the_command_names_a_folder_that_is_free(tmp_path):
     first, rule = str(tmp_path / "audit"), parse_rule("precision=0.9")
     for taken in ("audit-second", "audit-second-2"):
         (tmp_path / taken).mkdir()
-    assert sample_command("runs/r", first, RECORD, rule, True).endswith(f" --out {first}-second-3")
+    assert second_draw_of("runs/r", first, RECORD, rule, True)(40).endswith(f", out='{first}-second-3')`")
 
 
 def test_a_recall_that_is_unknown_is_said_and_no_second_draw_is_offered():
     # The last 40 ranked pairs have no label.
     part = replace(KNOWN, ranks=KNOWN.ranks[:60], labels=KNOWN.labels[:60], top=60, uniform=True)
     content = chosen(part, "precision=0.81")
-    (line,) = format_promise(content, RECORD.scorer, COMMAND)
+    (line,) = format_promise(content, RECORD.scorer, second_draw)
     assert (content["second_draw"], content["recall_of_ranked"]) == (None, None)
     assert line.endswith("estimates there: precision 100.0%, matches among the ranked pairs unknown")

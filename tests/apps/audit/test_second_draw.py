@@ -85,8 +85,8 @@ def test_what_a_second_draw_cannot_be_of_is_refused(draws, tmp_path):
         )
 
     for wrong, words in (
-        (lambda: config(threshold_for=None), "--after and --threshold-for go together"),
-        (lambda: config(top=9), "--after goes with --by-score and without --top"),
+        (lambda: config(threshold_for=None), "`after` and `threshold_for` go together"),
+        (lambda: config(top=9), "`after` goes with `by_score=True` and without `top`"),
         (lambda: config(split="dev"), "is an audit of train by round 1, or of another run"),
         (lambda: config(threshold_for="costs=1,1"), "a second draw is for a precision; give precision=P"),
         (lambda: config(threshold_for="precision=1"), "leave no pair to draw from|pairs"),

@@ -198,7 +198,9 @@ def test_without_drift_nothing_is_said_of_it_and_bad_numbers_are_refused(ran, mo
     run, task = ran
     line = f"--model {run} {tables(task, tmp_path)} --best 5 --assign all --out {tmp_path / 'out'}"
     assert "--suggest is 0; give at least 1" in refused(monkeypatch, capsys, f"{line} --suggest 0")
-    assert "leave --no-drift out" in refused(monkeypatch, capsys, f"{line} --suggest 3 --no-drift")
+    assert "which --no-drift does not look for; leave one of them out" in refused(
+        monkeypatch, capsys, f"{line} --suggest 3 --no-drift"
+    )
     assert not (tmp_path / "out").exists()
     assert "drift:" not in do(monkeypatch, capsys, match, f"{line} --no-drift")
     assert not {"drift", "suggested"} & set(record(tmp_path / "out"))

@@ -61,8 +61,8 @@ def test_best_partners_are_judged_only_where_matches_are_in_the_samples_alike():
     [
         ({"suggest": 0}, "`suggest` is 0; give at least 1"),
         ({"suggest": 10_001}, "`suggest` is 10,?001; give at most 10,?000"),
-        ({"suggest": 5, "drift": False}, "leave --no-drift out"),
-        ({"suggest": 5, "split": "dev"}, "those of dev are held out; leave out --suggest"),
+        ({"suggest": 5, "drift": False}, "leave one of them out"),
+        ({"suggest": 5, "split": "dev"}, "those of dev are held out; leave out `suggest`"),
     ],
 )
 def test_what_cannot_be_suggested_is_refused_with_a_cure(given, message):
@@ -78,7 +78,7 @@ def test_suggestions_on_an_object_store_are_labelled_in_a_local_copy():
         "people label on a local disk: copy match.json, suggested.* and label-studio.xml of s3://bucket/matches into a "
         "folder DIR there"
     )
-    assert page == "label them on a page: python -m jobs.annotate --matches DIR"
+    assert page == "label them on a page: `al-ray annotate --matches DIR`"
     assert sheet == "or fill the column label of DIR/suggested.csv with yes, no or unsure"
-    assert use == "then: python -m jobs.labels import --run runs/r --labels DIR"
+    assert use == "then: `al_ray.import_labels(run='runs/r', labels='DIR')`"
     assert not [line for line in suggestion_lines(record, Path("matches")) if "copy" in line]

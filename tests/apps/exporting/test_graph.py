@@ -75,7 +75,7 @@ def test_attention_of_bf16_is_that_of_torch_in_a_graph(tmp_path):
 
 def test_prompts_of_two_lengths_that_the_pooling_leaves_out_are_refused():
     encoder = encoder_with(Pooling("mean", include_prompt=False), Prompts("query", ""))
-    with pytest.raises(BadOption, match="one ONNX graph cannot do; give --format sentence-transformers"):
+    with pytest.raises(BadOption, match="one ONNX graph cannot do; give `format='sentence-transformers'`"):
         EncoderGraph(encoder)
 
 

@@ -73,6 +73,6 @@ def test_a_folder_export_has_the_encoder_and_the_matcher(ran, tmp_path):
 
 
 def test_int8_is_refused_beside_a_matcher(ran, tmp_path):
-    with pytest.raises(BadOption, match=r"--int8 measures the AP of the cosine, and in .* a matcher ranks"):
+    with pytest.raises(BadOption, match=r"`int8` measures the AP of the cosine, and in .* a matcher ranks"):
         al_ray.export_model(ran, al_ray.ExportOptions(format="onnx", int8=True), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -281,7 +281,7 @@ def test_an_option_beside_its_axis_is_refused(task, tmp_path, one):
 
 
 def test_runs_that_would_give_their_places_back_are_refused(task, tmp_path):
-    with pytest.raises(BadOption, match=r"^jobs\.grid --release-actors: .*; leave it out$"):
+    with pytest.raises(BadOption, match=r"^`release_actors=True`: .*; leave it out$"):
         cluster_grid.validate(asked(task, tmp_path / "grid", "--release-actors"))
 
 

@@ -74,7 +74,7 @@ def test_the_first_batch_of_a_budget_is_the_largest_that_keeps_within(budget, ro
     config = replace(CONFIG, rounds=rounds, growth=growth)
     least = sum(replace(config, first_batch=1).batches)
     if least > budget:
-        with pytest.raises(BadOption, match="--budgets"):
+        with pytest.raises(BadOption, match="`budgets`"):
             first_batch(config, budget)
         return
     found = first_batch(config, budget)
@@ -108,9 +108,9 @@ def test_a_run_that_learns_from_another_comes_after_it_in_a_later_phase():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"strategies": ("best",)}, "--strategies has best"),
-        ({"seeds": (1, 1)}, "--seeds is 1,1; give each value once"),
-        ({"encoders": ()}, "--encoders is empty"),
+        ({"strategies": ("best",)}, "`strategies` has best"),
+        ({"seeds": (1, 1)}, "`seeds` is 1,1; give each value once"),
+        ({"encoders": ()}, "`encoders` is empty"),
     ],
 )
 def test_axes_that_cannot_be_are_refused(changes, words):

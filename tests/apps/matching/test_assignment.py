@@ -102,7 +102,7 @@ def twin(edges, rule, cutoff):
 
 def test_a_rule_is_added_by_its_entry_and_its_function(monkeypatch):
     assert set(ASSIGNMENTS) == set(CHOOSERS)
-    with pytest.raises(BadOption, match=f"--assign is 'one'; give one of {', '.join(ASSIGNMENTS)}"):
+    with pytest.raises(BadOption, match=f"`assign` is 'one'; give one of {', '.join(ASSIGNMENTS)}"):
         MatchOptions(left=Path("t"), assign="one")
     monkeypatch.setitem(ASSIGNMENTS, "one", AssignmentRule("the best edge of all", of_best=True))
     monkeypatch.setitem(CHOOSERS, "one", lambda open_edges: open_edges.ranked[:1])
@@ -110,7 +110,7 @@ def test_a_rule_is_added_by_its_entry_and_its_function(monkeypatch):
     assert matches(edges, "one", 0.0) == [(0, 1), (2, 2)]
     assert "; one: the best edge of all. Default" in assignments_help()
     assert choose_assignment(MatchOptions(left=Path("t"), assign="one"), True) == "one"
-    with pytest.raises(BadOption, match="with --assign one give another cutoff, or none"):
+    with pytest.raises(BadOption, match="with `assign='one'` give another cutoff, or none"):
         MatchOptions(left=Path("t"), assign="one", best=3)
 
 
@@ -174,7 +174,7 @@ def test_a_large_component_with_an_odd_cycle_is_refused_one_to_one_and_no_other(
         assert len(matches(edges, "one-to-one", 0.0)) == 5
     with patch.object(assignment, "MOST_STEPS", 24):
         with pytest.raises(
-            BadOption, match=r"5 texts are connected by 5 pairs above the cutoff.*higher cutoff, or --as"
+            BadOption, match=r"5 texts are connected by 5 pairs above the cutoff.*higher cutoff, or `assign='mutual'`"
         ):
             assign(edges, "one-to-one", 0.0)
         assert len(matches(edges_of(even, symmetric=True), "one-to-one", 0.0)) == 3

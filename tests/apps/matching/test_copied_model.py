@@ -34,7 +34,10 @@ def test_a_copy_matches_by_the_same_scores_without_labels(ran, in_process, monke
     line = f"{tables(task, tmp_path)} --assign all --at-score -1 --out {tmp_path / 'out'}"
     do(monkeypatch, f"--model {copied(run, tmp_path / 'copy')} {line}")
     printed = capsys.readouterr().out
-    assert "labels, drift and the conditions of the task (--same, --different) are left out, as" in printed
+    assert (
+        "labels, drift and the conditions of the task (jobs.prepare pairs --same, --different) are left out, as"
+        in printed
+    )
     found, expected = written(tmp_path / "out"), scores_by_loops(run, task)
     assert set(found) == set(expected)
     assert all(row["score"] == pytest.approx(expected[pair], abs=1e-6) for pair, row in found.items())

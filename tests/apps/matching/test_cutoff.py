@@ -25,7 +25,7 @@ def model(make_task, folder: Path, neighbourhood: float) -> MatchingModel:
 def test_a_cosine_is_the_score_of_a_model_without_neighbourhoods(make_task, tmp_path):
     matching, options = model(make_task, tmp_path, 0.0), MatchOptions(left=Path("t.csv"), at_cosine=0.75)
     cutoff = choose_cutoff(options, matching, "all")
-    assert (cutoff.score, cutoff.source) == (0.75, "--at-cosine 0.75")
+    assert (cutoff.score, cutoff.source) == (0.75, "`at_cosine=0.75`")
     assert replace(cutoff, source="") == replace(
         choose_cutoff(replace(options, at_cosine=None, at_score=0.75), matching, "all"), source=""
     )
@@ -33,7 +33,7 @@ def test_a_cosine_is_the_score_of_a_model_without_neighbourhoods(make_task, tmp_
 
 def test_a_cosine_is_no_cutoff_where_neighbours_are_part_of_the_score(make_task, tmp_path):
     options = MatchOptions(left=Path("t.csv"), at_cosine=0.75)
-    with pytest.raises(BadOption, match=r"--at-cosine: scores of .* are no cosines.*give --at-score"):
+    with pytest.raises(BadOption, match=r"`at_cosine`: scores of .* are no cosines.*give `at_score`"):
         choose_cutoff(options, model(make_task, tmp_path, 0.5), "all")
 
 
@@ -45,7 +45,7 @@ def test_an_evaluation_on_dev_makes_no_probabilities(make_task, tmp_path):
     evidence = {"calibration": {"source": "dev", "split": "dev", "pairs": 1000, "reliability": bins}}
     write_json(path, {**read_json(path, []), **evidence})
     assert open_model(run).calibrated is None
-    with pytest.raises(BadOption, match=r"--at-p needs probabilities.*jobs\.run --dev-labels, or jobs\.audit sample"):
+    with pytest.raises(BadOption, match=r"`at_p` needs probabilities.*`RunConfig\.dev_labels`, or `AuditConfig\.by"):
         choose_cutoff(options, open_model(run), "all")
     # An audit fitted w and b: p is 0.5 at 0.95.
     recalibration = {"source": "audit", "weight": 40.0, "bias": -38.0}
@@ -65,7 +65,7 @@ def test_probabilities_that_no_score_has_are_refused(make_task, tmp_path):
     # 0.8 * sigmoid(0) is 0.4, and 0.8 * 5/8 is 0.5.
     assert chosen(0.8, at_p=0.4) == pytest.approx(0.95)
     assert chosen(0.8, at_boundary=True) == pytest.approx(0.95 + np.log(5 / 3) / 40)
-    with pytest.raises(BadOption, match=r"--at-p is 0.8, and of pairs of .* at most 80% match, however high the score"):
+    with pytest.raises(BadOption, match=r"`at_p` is 0.8, and of pairs of .* at most 80% match, however high the score"):
         chosen(0.8, at_p=0.8)
     with pytest.raises(BadOption, match=r"no boundary among the scores, because of its pairs at most 45% match"):
         chosen(0.45, at_boundary=True)
@@ -78,7 +78,9 @@ def test_probabilities_that_no_score_has_are_refused(make_task, tmp_path):
 def test_a_cutoff_above_all_scores_is_refused_and_one_at_their_end_is_not(make_task, tmp_path, neighbourhood, highest):
     matching = model(make_task, tmp_path, neighbourhood)
     assert choose_cutoff(MatchOptions(left=Path("t.csv"), at_score=highest), matching, "all").score == highest
-    with pytest.raises(BadOption, match=rf"--at-score .* no pair can reach it: scores of .* at most {highest:g}; give"):
+    with pytest.raises(
+        BadOption, match=rf"`at_score=.*` is a score of .* no pair can reach it: scores of .* at most {highest:g}; give"
+    ):
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_score=highest + 0.01), matching, "all")
 
 
@@ -93,7 +95,7 @@ def test_labels_that_are_all_the_same_give_no_boundary_to_match_at(make_task, tm
     else:
         scorer = replace(scorer, bias=scorer.weight * 1.5)  # A boundary of -1.5: every pair is above it.
     matching = open_model(run_folder(tmp_path, make_task(False), scorer))
-    with pytest.raises(BadOption, match=r"no boundary among the scores, because all its labels are the same.*--best N"):
+    with pytest.raises(BadOption, match=r"no boundary among the scores, because all its labels are the same.*`best=N`"):
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
 
 
@@ -101,7 +103,9 @@ def test_labels_of_one_cosine_have_no_boundary_and_the_run_and_the_error_say_why
     scorer = refit(np.ones(4), np.array([0, 1, 0, 1], dtype=np.uint8))
     run = run_folder(tmp_path, make_task(False), scorer)
     matching = open_model(run)
-    with pytest.raises(BadOption, match=r"have the same score.* the same token ids.*jobs\.run --encoder.*; else label"):
+    with pytest.raises(
+        BadOption, match=r"have the same score.* the same token ids.*`RunConfig\.encoder`.*; else label"
+    ):
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
     print(*result_lines(al_ray.load_run(run).folder), sep="\n")
     assert "no boundary: all its labelled pairs have the same score" in capsys.readouterr().out
@@ -112,12 +116,16 @@ def test_best_partners_without_a_cutoff_by_a_model_whose_labels_are_all_no_are_w
     one_class = open_model(run_folder(tmp_path, make_task(False), scorer))
     for assign in ("mutual", "best"):
         cutoff = choose_cutoff(MatchOptions(left=Path("t.csv"), assign=assign), one_class, assign)
-        warn_of_no_cutoff(cutoff, one_class)
-        assert f"--assign {assign} without a cutoff: the best partner of a text is a match at any score" in caplog.text
+        warn_of_no_cutoff(cutoff, assign, one_class)
+        assert (
+            f"`assign={assign!r}` without a cutoff: the best partner of a text is a match at any score" in caplog.text
+        )
         assert "because all its labels are the same" in caplog.text
         caplog.clear()
-    warn_of_no_cutoff(replace(cutoff, score=0.8, source="--at-score 0.8"), one_class)
-    warn_of_no_cutoff(cutoff, model(make_task, tmp_path / "fitted", 0.0))
+    warn_of_no_cutoff(replace(cutoff, score=0.8), "best", one_class)
+    # As with the N best pairs of all.
+    warn_of_no_cutoff(cutoff, "all", one_class)
+    warn_of_no_cutoff(cutoff, "best", model(make_task, tmp_path / "fitted", 0.0))
     assert not caplog.text
 
 
@@ -137,14 +145,15 @@ def test_a_threshold_that_was_promised_is_another_than_the_one_that_was_estimate
     assert [cutoff.score for cutoff in found] == pytest.approx([0.8, 0.85, 0.7])
     assert found[1].source == "precision=0.9 guarantee=0.95, chosen on train"
     with pytest.raises(
-        BadOption, match=r"no threshold for precision=0.9 guarantee=0.9 .* --guarantee 0.9, or jobs.audit"
+        BadOption, match=r"no threshold for precision=0.9 guarantee=0.9 .* --guarantee 0.9`, or `al_ray.esti"
     ):
         choose_cutoff(MatchOptions(left=left, precision=0.9, guarantee=0.9), matching, "all")
     with pytest.raises(
-        BadOption, match=r"choose one: jobs\.audit estimate --audit FOLDER --threshold-for ranked-recall=0.6 --guar"
+        BadOption,
+        match=r"estimate_audit\(audit=FOLDER, threshold_for=\['ranked-recall=0.6 guarantee=0.9'\]\)`",
     ):
         choose_cutoff(MatchOptions(left=left, ranked_recall=0.6, guarantee=0.9), matching, "all")
-    with pytest.raises(BadOption, match="--guarantee goes with --precision, --recall, --ranked-recall or --costs"):
+    with pytest.raises(BadOption, match="`guarantee` goes with `precision`, `recall`, `ranked_recall` or `costs`"):
         MatchOptions(left=left, guarantee=0.95)
-    with pytest.raises(BadOption, match="--ranked-recall goes with --guarantee; add it"):
+    with pytest.raises(BadOption, match="`ranked_recall` goes with `guarantee`; add it"):
         MatchOptions(left=left, ranked_recall=0.5)

@@ -103,10 +103,10 @@ def test_a_threshold_of_an_earlier_round_is_chosen_on_that_round(ran):
     model = open_model(ran[0], 1)
     assert model.choice is not None
     options = MatchOptions(left=Path("x"), precision=0.9)
-    with pytest.raises(BadOption, match=r"--threshold-for precision=0\.9, or jobs\.audit"):
+    with pytest.raises(BadOption, match=r"--threshold-for precision=0\.9`, or `al_ray\.estimate_audit"):
         choose_cutoff(options, model, "all")
     earlier = replace(model, choice=replace(model.choice, last=2))
-    with pytest.raises(BadOption, match=r"--threshold-for precision=0\.9 --round 1, or"):
+    with pytest.raises(BadOption, match=r"--threshold-for precision=0\.9 --round 1`, or"):
         choose_cutoff(options, earlier, "all")
 
 
@@ -196,7 +196,7 @@ def test_a_run_and_evaluate_name_another_model_than_the_last(ran, capsys, tmp_pa
     print(*result_lines(RunFolder(run, task)), sep="\n")
     printed = capsys.readouterr().out
     assert f"match, serve and export take {UNTRAINED}" in printed
-    assert ("--best N" if task.symmetric else "--right FILE") in (match_command(RunFolder(run, task)) or "")
+    assert ("best=N" if task.symmetric else "right=FILE") in (match_command(RunFolder(run, task)) or "")
     print_other_model(run)
     assert f"this is round 1; match, serve and export take {UNTRAINED}" in capsys.readouterr().out
     # The last round is the best: nothing is said.

@@ -68,9 +68,11 @@ def test_new_texts_cannot_be_added_to_matches_by_neighbours(ran, monkeypatch, ca
     do(monkeypatch, f"{line} --out {out}")
     do(monkeypatch, f"--into {out} {left}")
     message = refused(monkeypatch, capsys, f"--into {out} {left} {KNN} 9")
-    assert "--search.kind knn goes with --out; --into compares all pairs of new texts, so leave it out" in message
+    assert (
+        "--search.kind knn goes with jobs.match --out DIR; jobs.match --into compares all pairs of new texts" in message
+    )
     do(monkeypatch, f"{line} {KNN} 9 --out {out}")
-    assert "match the known ones first, with --out and without --search.kind knn" in refused(
+    assert "match the known ones first, by jobs.match and without --search.kind knn" in refused(
         monkeypatch, capsys, f"--into {out} {left}"
     )
 

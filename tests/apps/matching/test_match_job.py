@@ -115,13 +115,13 @@ def test_the_number_of_pairs_is_estimated_before_the_search_and_too_many_are_ref
     cutoff = cutoff_near(scores, 30)
     number = sum(score >= cutoff and pair not in no for pair, score in scores.items())
     line = f"--model {run} {tables(task, tmp_path)} --assign all --at-score {cutoff} --out {tmp_path / 'out'}"
-    said = rf"have a score of {cutoff:.4g} or more \(--at-score {cutoff:g}\)"
+    said = f"have a score of {cutoff:.4g} or more"
     with caplog.at_level("INFO"):
         do(monkeypatch, line)
-    assert re.search(f"{number} pairs {said}", caplog.text)
+    assert re.search(rf"{number} pairs {said} \(`at_score={cutoff:g}`\)", caplog.text)
     error = refused(monkeypatch, capsys, f"{line}2 --most {number - 1}")
     cure = "give a higher --most, or match all texts with a higher cutoff or --best N"
-    assert re.search(f"{number} pairs {said}, more than --most {number - 1}; {cure}", error)
+    assert re.search(rf"{number} pairs {said} \(--at-score {cutoff:g}\), more than --most {number - 1}; {cure}", error)
     assert not list(tmp_path.glob("out2/match*"))
     # An estimate leaves it open whether there are too many: the search decides.
     monkeypatch.setattr(search, "estimate_pairs", lambda *_: PairEstimate(40, 20, 2, 50))
@@ -209,10 +209,13 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
     ("options", "message"),
     [
         ("--at-p 0.5", r"--at-p needs probabilities.*jobs.audit estimate --update-scorer"),
-        ("--precision 0.9", r"has no threshold for precision=0.9; choose one: jobs.evaluate --run .* --threshold-for"),
+        (
+            "--precision 0.9",
+            r"has no threshold for precision=0.9; choose one: python -m jobs.evaluate --run .* --threshold-for",
+        ),
         (
             "--costs 10 1",
-            r"threshold for costs=10,1; choose one: jobs.evaluate .* --threshold-for \S*$",
+            r"threshold for costs=10,1; choose one: python -m jobs.evaluate .* --threshold-for \S*$",
         ),
         ("--assign all", r"has no threshold, and no cutoff is given.*--assign mutual"),
         ("--at-score 0.5 --best 3", r"--at-score and --best are two cutoffs"),

@@ -45,7 +45,7 @@ def test_a_file_of_another_kind_is_not_read_by_the_format_of_the_task():
 
 
 def test_a_task_without_tables_of_texts_needs_columns():
-    with pytest.raises(BadOption, match="so give the columns of the texts: --text-columns"):
+    with pytest.raises(BadOption, match="so give the columns of the texts: `text_columns`"):
         table_source(MatchOptions(left=Path("new.csv")), {}, 64)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from al_ray.api.tasks import prepare
 from al_ray.apps.matching.model import match_command
+from al_ray.cli._shared.called import as_called
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.tables.options import OwnTexts
@@ -27,7 +28,7 @@ def made(folder: Path, task: Task, **config) -> RunFolder:
 
 def command(run: RunFolder) -> str:
     """The command without the model, which is a path in quotes."""
-    words = shlex.split(match_command(run) or "")
+    words = shlex.split(as_called(match_command(run) or ""))
     assert words[:5] == ["python", "-m", "jobs.match", "--model", str(run.path)]
     return " ".join(words[5:])
 

@@ -10,7 +10,7 @@ RECORD: dict[str, Any] = {
     "right": 10,
     "pairs": 45,
     "assign": "all",
-    "cutoff": {"source": "--at-score 0.95", "score": 0.95, "precision": None, "recall": None},
+    "cutoff": {"source": "`at_score=0.95`", "score": 0.95, "precision": None, "recall": None},
     "labelled_no": 0,
     "changed_texts": 0,
     "unused_labels": 0,

@@ -614,7 +614,7 @@ def test_static_at_every_budget_embeds_and_searches_before_each_training_and_tak
     assert reasons(static, static.setting.config)[0].startswith("strategy: static; the time of")
     stated = reasons(static, replace(static.setting.config, strategy="stated"))[0]
     assert stated.startswith(
-        "strategy: stated; takes all stated pairs, whatever the labels below; to plan for n of them"
+        "strategy: stated; takes all stated pairs, whatever the labels below; to plan for N of them"
     )
     assert "at once" in reasons(static, replace(rounds, strategy="static"))[0]
 
@@ -654,7 +654,7 @@ def test_gpus_are_shared_out_and_the_trainer_has_its_own():
     assert cluster_of(2, 0.25, 3, 2).shards == 3
     assert cluster_of(0, 1, None, 2) == ClusterConfig(shards=1, cpus_per_shard=2)
     for gpus, each, shards in ((1, 1, None), (8, 1, 8), (3, 2, None), (0.5, 1, None)):
-        with pytest.raises(BadOption, match="fewer --shards"):
+        with pytest.raises(BadOption, match="fewer `shards`"):
             cluster_of(gpus, each, shards, 2)
 
 
@@ -723,7 +723,7 @@ def test_the_command_prints_every_stage_with_labels_memory_and_cost():
     # 2048 + 3072 + 4608 + 6912 labels at a half each.
     assert "16,640" in done.stdout
     assert re.search(r"cost of labels +8,320\.00", done.stdout)
-    assert "knn, by auto: 499,999,500,000 pairs are more than --search.exact-pairs 20,000,000,000" in done.stdout
+    assert "knn, by auto: 499,999,500,000 pairs are more than 20,000,000,000 (--search.exact-pairs)" in done.stdout
     assert "estimate, by auto: 124,999,750,000 pairs" in done.stdout
     assert "GPU-hours idle, the trainer works" in done.stdout
     for what in ("vectors of", "token ids", "indexes, without Faiss", "search blocks", "CUDA context", "driver"):
@@ -740,7 +740,7 @@ def test_a_task_gives_the_numbers_of_texts(tmp_path, make_task, symmetric):
     assert (sizes.texts, sizes.pairs) == (len(train.left), train.total)
     assert (sizes.evaluation, sizes.evaluation_pairs) == (len(dev.left), dev.total)
     assert (sizes.right is None) == symmetric
-    with pytest.raises(BadOption, match="--task has its numbers of texts; leave out --texts"):
+    with pytest.raises(BadOption, match="`task` has its numbers of texts; leave out `texts`"):
         _ = PlanOptions(task=str(tmp_path / "task"), texts=100).sizes
     with pytest.raises(WrongFolder, match=r"nowhere holds no task\.json"):
         _ = PlanOptions(task="nowhere").sizes
@@ -851,7 +851,7 @@ def test_what_is_written_of_constants_is_what_is_read(constants):
 def test_broken_constants_are_refused_by_the_name_of_their_file(breaks, said):
     content = json.loads(json.dumps(as_content(CONSTANTS, "2026-11-21")))
     breaks(content)
-    with pytest.raises(BadFile, match=r"^c\.json.*--measure") as refused:
+    with pytest.raises(BadFile, match=r"^c\.json.*measure=True") as refused:
         from_content(content, "c.json")
     assert said in str(refused.value)
 

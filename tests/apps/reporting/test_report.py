@@ -316,7 +316,10 @@ def test_runs_that_measured_nothing_have_their_positives_and_a_word_on_ap():
     made = report(silent, 10)
     assert "there is no average precision" in made.sections[0].words
     assert [picture.name for picture in made.pictures] == ["s1-positives", "s1-share", "s1-time"]
-    assert "No run was evaluated (jobs.run --evaluation.splits)" in page(made)
+    assert "No run was evaluated (`RunConfig.evaluation.splits`)" in page(made)
+    shown = page(made.in_words(lambda text: text.replace("`RunConfig.evaluation.splits`", "--evaluation.splits")))
+    assert shown.count("No run was evaluated (--evaluation.splits)") == 2
+    assert "`RunConfig" not in shown
 
 
 def test_in_short_the_best_method_is_named_and_one_seed_is_called_one():

@@ -72,6 +72,7 @@ def test_a_report_is_a_page_tables_and_figures(made):
     assert figures == of_grid | of_run
     page = (made / "report.html").read_text(encoding="utf-8")
     assert page.count("<figure") == 15
+    assert "between queries: for that see jobs.evaluate --against." in page, "a command writes flags"
     for name in figures:
         if name.endswith(".svg"):
             assert f"]({name})" in (made / "summary.md").read_text(encoding="utf-8")

@@ -285,7 +285,7 @@ def test_422_for_texts_that_would_make_too_many_tokens_unknown_and_no_start_is_r
     answer = put(y="ድ ቀ", x="why")
     assert answer.status_code == 422
     assert "would not know 33% of the tokens of the known texts" in answer.json()["error"]
-    assert "--most-unknown allows 0.3; nothing was stored" in answer.json()["error"]
+    assert "`most_unknown` of the service allows 0.3; nothing was stored" in answer.json()["error"]
     assert set(service.writer.texts) == {*KNOWN, "z"}
     # In place of the other, and by more letters that it knows.
     assert put(z="ድ").status_code == 200

@@ -108,7 +108,7 @@ def test_only_matches_above_the_cutoff_are_answered(made, tmp_path):
     [answer] = matcher.answer([Question(("abcd",), 50)])
     assert {one.id for one in answer.results[0]} == {one for one, score in expected.items() if score >= cutoff}
     assert {one.probability for one in answer.results[0]} == {None}
-    assert matcher.about()["cutoff"]["source"].startswith("--at-score")
+    assert matcher.about()["cutoff"]["source"].startswith("at_score=")
     with pytest.raises(BadOption, match=r"probabilities, and those of .* are not calibrated"):
         Matcher(replace(matcher.options, at_score=None, at_p=0.5), open_model(run))
 

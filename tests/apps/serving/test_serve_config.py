@@ -166,8 +166,8 @@ def test_what_ray_does_not_know_is_refused_by_its_schema():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"token": "secret"}, "args: token is no option of jobs.serve"),
-        ({"port": 80}, "args: port is no option of jobs.serve"),
+        ({"token": "secret"}, "args: token is no option of `al_ray.ServeOptions`"),
+        ({"port": 80}, "args: port is no option of `al_ray.ServeOptions`"),
         ({"limit": "many"}, "args: limit: Input should be a valid integer"),
         ({"limit": 0}, "`limit` is 0; give at least 1"),
         ({"store": 3}, "args: store: Input is not a valid path"),

@@ -61,7 +61,7 @@ def test_a_plan_says_what_would_be_loaded_and_writes_nothing(options):
     assert not options.store.exists()
     bounded = replace(options, at_boundary=True, exact_texts=1)
     assert list(plan(bounded).lines(bounded))[2::2] == [
-        "cutoff: --at-boundary, score 0.9000",
+        "cutoff: `at_boundary=True`, score 0.9000",
         "search: by the Faiss index auto; GET /model says its recall",
     ]
     writer = made(options)
@@ -97,7 +97,7 @@ def test_known_texts_that_have_changed_are_told_of_and_those_of_the_store_stay(o
 def test_other_known_texts_than_those_of_the_store_are_refused(options, tmp_path):
     made(options).close()
     (tmp_path / "other.csv").write_text("key,words\na,how do i swim\nb,another text\n")
-    with pytest.raises(WrongFolder, match=r"was made from other texts .* give another --store, or the --known of this"):
+    with pytest.raises(WrongFolder, match=r"was made from other texts .* give another `store`, or the `known` of this"):
         plan(replace(options, known=tmp_path / "other.csv"))
 
 
@@ -116,19 +116,19 @@ def test_a_port_in_use_and_a_store_in_use_are_refused_before_ray_starts(options)
 
 def test_the_token_comes_from_a_file_or_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("AL_RAY_TOKEN", raising=False)
-    assert read_token(None, "--token-file") is None
+    assert read_token(None, "`token_file`") is None
     refuse_open("127.0.0.1", None)
-    with pytest.raises(BadOption, match=r"--host 0.0.0.0 is open to other machines"):
+    with pytest.raises(BadOption, match=r"`host='0.0.0.0'` is open to other machines"):
         refuse_open("0.0.0.0", None)
     monkeypatch.setenv("AL_RAY_TOKEN", "of-the-environment")
     (tmp_path / "token").write_text("of-the-file-12345\n")
-    assert read_token(None, "--token-file") == "of-the-environment"
-    assert read_token(tmp_path / "token", "--token-file") == "of-the-file-12345"
+    assert read_token(None, "`token_file`") == "of-the-environment"
+    assert read_token(tmp_path / "token", "`token_file`") == "of-the-file-12345"
     monkeypatch.setenv("AL_RAY_TOKEN", "")
     with pytest.raises(BadOption, match="AL_RAY_TOKEN: the token is not 16 or more"):
-        read_token(None, "--token-file")
+        read_token(None, "`token_file`")
     with pytest.raises(BadFile, match="cannot be read"):
-        read_token(tmp_path / "none", "--token-file")
+        read_token(tmp_path / "none", "`token_file`")
     digest = token_digest("of-the-file-12345")
     assert digest is not None
     assert is_token("Bearer of-the-file-12345", digest)

@@ -48,7 +48,7 @@ def test_a_model_that_cannot_be_named_is_told_and_the_service_goes_on(options, m
     said = server._new_model(options)
     assert said == (
         f"the new model was not named in {options.store} ({name} lacks path, round; restore it, or make another "
-        "--store); send SIGHUP again"
+        "`store`); send SIGHUP again"
     )
     # It does not answer: it is stopped.
     monkeypatch.setattr(server, "PATIENCE", 1.0)

@@ -301,9 +301,9 @@ def test_matches_have_the_calibrated_probability_and_suggestions_lie_near_the_cu
     cutoffs = {p: [choose_cutoff(one, of, "all") for of in models] for p, one in options.items()}
     calibrated, raw = cutoffs[0.6]
     assert calibrated.score == pytest.approx((2 + math.log(0.6 / 0.4)) / 4)
-    assert (raw.score, raw.source) == (0.6, "--at-p 0.6, the p of a matcher that is not calibrated")
+    assert (raw.score, raw.source) == (0.6, "`at_p=0.6`, the p of a matcher that is not calibrated")
     assert [one.score for one in cutoffs[0.001]] == [0.0, 0.001]
-    with pytest.raises(BadOption, match=r"--at-p 0.99 is a score of 1.6488, and no pair can reach it"):
+    with pytest.raises(BadOption, match=r"`at_p=0.99` is a score of 1.6488, and no pair can reach it"):
         choose_cutoff(al_ray.MatchOptions(left=task, at_p=0.99), model, "all")
     options = al_ray.MatchOptions(left=task, assign="all", at_score=0.58, suggest=5)
     found = al_ray.match(copied, options, tmp_path / "matches", cluster=ClusterConfig(timeout=600))

@@ -8,6 +8,7 @@ import numpy as np
 
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus
 
@@ -17,7 +18,7 @@ Kind = Literal["score", "least-id", "complete", "highest", "lowest", "first"]
 
 @dataclass(frozen=True)
 class CanonicalRule:
-    """A rule of --canonical. column: whose values decide, "" for none. order: values of `first`, the best first."""
+    """A rule of `canonical`. column: whose values decide, "" for none. order: values of `first`, the best first."""
 
     kind: Kind
     column: str = ""
@@ -25,7 +26,7 @@ class CanonicalRule:
 
     @classmethod
     def parse(cls, words: str) -> "CanonicalRule":
-        """Read a rule as --canonical has it; BadOption for other words."""
+        """Read a rule as `canonical` has it; BadOption for other words."""
         kind, _, rest = words.partition(":")
         if words in ("score", "least-id", "complete"):
             return cls(words)
@@ -36,7 +37,7 @@ class CanonicalRule:
             order = tuple(value.strip() for value in values.split(","))
             if column and all(order):
                 return cls(kind, column, order)
-        raise BadOption(f"--canonical {words}: give {FORMS}")
+        raise BadOption(f"{option('canonical', words)}: give {FORMS}")
 
     def refuse_mixed(self, nodes: Nodes) -> None:
         """Raise BadOption if a column whose highest or lowest value decides has both numbers and other values."""
@@ -48,8 +49,8 @@ class CanonicalRule:
         if others and numbers:
             one, where = values[others[0]][:100], nodes.ids(np.array(others[:1]))[0]
             raise BadOption(
-                f"--canonical {self.kind}:{self.column}: {numbers:,} values are numbers, and {len(others):,} are none, "
-                f"such as {one!r} of id {where!r}; correct these cells or empty them"
+                f"{option('canonical', f'{self.kind}:{self.column}')}: {numbers:,} values are numbers, and "
+                f"{len(others):,} are none, such as {one!r} of id {where!r}; correct these cells or empty them"
             )
 
     def choose(self, nodes: Nodes, labels: Rows, clusters: Rows) -> Rows:

@@ -75,7 +75,7 @@ class RectangleSearch:
             # No text is its own partner.
             no = np.concatenate([no, as_pairs(left, left)])
             # A pair of two texts that are searched again is found from each of them.
-            source = f"{cutoff.source}; a pair of two new texts counts twice here, so --most counts twice, too"
+            source = f"{cutoff.source}; a pair of two new texts counts twice here, so `most` counts twice, too"
             cutoff = replace(cutoff, count=2 * cutoff.count, source=source)
         asked = PairDecisions(keys(space.pairs(decisions.certain)), keys(no))
         every, tokens = replace(config, most_unknown=1.0), pool_folder(inner, config.encoding, self.folder)

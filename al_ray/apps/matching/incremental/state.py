@@ -50,7 +50,7 @@ PARTS = {
 RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | None, "canonical": str}
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
-CURE = "restore it, or match all texts again with another --out"
+CURE = "restore it, or match all texts again with another `out`"
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,18 @@ def digest_of_cells(task: Task) -> str:
 def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
     """Return the number of the state of a match folder, 0 without one.
 
-    WrongFolder if it is of other texts or of another model, or if --into has changed the texts: a command that matches
-    all texts would throw them away. made_from: digest of the model and the texts of that command.
+    WrongFolder if it is of other texts or of another model, or if `match_into` has changed the texts: a command that
+    matches all texts would throw them away. made_from: digest of the model and the texts of that command.
     """
     if not (folder / STATE).exists():
         return 0
     state = read_json(folder / STATE, FIELDS, CURE)
     if state["about"].get("made_from") != made_from:
-        raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
+        raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another `out`")
     if state["task"] != task_name(task):
         raise WrongFolder(
-            f"{folder} holds more or other texts, which --into has added; add texts with --into {folder}, or match all "
-            "of them with another --out"
+            f"{folder} holds more or other texts, which `al_ray.match_into` has added; add texts by that, or "
+            "match all of them with another `out`"
         )
     return state["number"]
 
@@ -110,11 +110,11 @@ def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
 def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     """Read the state of a match folder and its task; BadOption if it has none, BadFile if it is damaged."""
     if (folder / "config.json").exists() or (folder / "task.json").exists():
-        raise BadOption(f"--into {folder} is a run or a task; give the folder of matches (made with --out)")
+        raise BadOption(f"{folder} is a run or a task; give the folder of matches that `al_ray.match` wrote")
     if not (folder / STATE).exists():
         raise BadOption(
-            f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
-            "with --out and without --search.kind knn"
+            f"{folder} holds no matches of tables to which new texts can be added; match the known ones first, by "
+            "`al_ray.match` and without `search.kind='knn'`"
         )
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):

@@ -1,1 +1,1 @@
-"""The page of jobs.match: scores, matches by score band, clusters, conflicts, changes and drift."""
+"""The page of matches: scores, matches by score band, clusters, conflicts, changes and drift."""

@@ -1,6 +1,6 @@
-"""matches.html: the page of jobs.match, one file without scripts, as report.html is."""
+"""matches.html: the page of matches, one file without scripts, as report.html is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from al_ray.apps.matching.page.summary import MatchSummary
@@ -13,18 +13,26 @@ SHOWN_CHARACTERS = 300
 """Maximum number of characters of a text in the list of a cluster."""
 
 
-def matches_page(summary: MatchSummary) -> str:
-    """Return the HTML page of a match. All texts, ids and names are escaped."""
+def matches_page(summary: MatchSummary, called: Callable[[str], str] = str) -> str:
+    """Return the HTML page of a match. All texts, ids and names are escaped.
+
+    called: turns a text that names options in backticks, as Python, into what is shown; the backticks are left out.
+    """
+
+    def named(text: str) -> str:
+        return called(text).replace("`", "")
+
     return render(
         Path(__file__).with_name("match.html"),
         summary=summary,
         record=summary.record,
-        facts=facts(summary),
+        facts=facts(summary, named),
         pictures=list(_pictures(summary)),
         bands=band_table(summary.bands),
         sizes=None if summary.clusters is None else size_table(summary.clusters.sizes),
         drift=None if summary.drift is None else drift_table(summary.drift),
         name_of=name_of,
+        named=named,
         characters=SHOWN_CHARACTERS,
     )
 

@@ -1,4 +1,4 @@
-"""What the page of jobs.match says, as values: histograms, examples by score band, clusters, changes, drift."""
+"""What the page of matches says, as values: histograms, examples by score band, clusters, changes, drift."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

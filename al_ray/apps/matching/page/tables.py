@@ -1,6 +1,6 @@
 """Tables and sentences of the page: how the matches were made, score bands, sizes of clusters, drift."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
@@ -16,14 +16,17 @@ CLUSTERINGS = {
 }
 
 
-def facts(summary: MatchSummary) -> list[tuple[str, str]]:
-    """Return how the matches were made, as names and words."""
+def facts(summary: MatchSummary, named: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return how the matches were made, as names and words.
+
+    named: turns a text that names options into what is shown.
+    """
     record = summary.record
     model, cutoff = record["model"], record["cutoff"]
     lowest = "no lowest score" if cutoff["score"] is None else f"score {cutoff['score']:.4f}"
     found = [
         ("Model", f"{model['run']}, round {model['round']}"),
-        ("Cutoff", f"{lowest} ({cutoff['source']})"),
+        ("Cutoff", f"{lowest} ({named(cutoff['source'])})"),
         ("Search", compared(record)),
         ("Rule", f"{record['assign']}: {ASSIGNMENTS[record['assign']].summary}"),
     ]

@@ -47,7 +47,7 @@ class AugmentFolder:
             return
         stored = read_json(path)
         if "gold_digest" not in stored:
-            raise WrongFolder(f"{self.path} is not the folder of an augmentation; give another --out")
+            raise WrongFolder(f"{self.path} is not the folder of an augmentation; give another `out`")
         # Options that are newer than the folder have their defaults there.
         stored = {**{option.name: option.default for option in fields(AugmentConfig)}, **stored}
         refuse_differences(self.path, stored, content)

@@ -27,7 +27,7 @@ def gold_of_task(task: Task, labelled: Labelled) -> Gold:
     queries, candidates = (np.unique(side[own]) for side, own in zip(sides, (space.left, space.right), strict=True))
     train = _scored(sides, labelled.pairs, labelled.labels)
     if len(train) < 2:
-        raise BadFile(f"{len(train)} labelled pairs of different texts are too few to train on; give more --labels")
+        raise BadFile(f"{len(train)} labelled pairs of different texts are too few to train on; give more `labels`")
     pool, measured = Pool(tuple(rows), queries, candidates), dict[str, Scored]()
     trained = np.unique(pool.keys(train.pairs))
     for name in ("dev", "test"):

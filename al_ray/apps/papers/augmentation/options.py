@@ -14,6 +14,7 @@ from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import STATED
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
@@ -58,7 +59,9 @@ class Gold:
         whole_pool: whether the pool stays as it is; otherwise it has only the first and second texts of these pairs.
         """
         if count is not None and count > len(self.train):
-            raise BadOption(f"--gold-pairs {count:,} are more than the {len(self.train):,} gold pairs; give fewer")
+            raise BadOption(
+                f"{option('gold_pairs', count)} are more than the {len(self.train):,} gold pairs; give fewer"
+            )
         rows = np.sort(generator(seed, "gold-subset").permutation(len(self.train))[:count])
         train = Scored(self.train.pairs[rows], self.train.scores[rows])
         if whole_pool:
@@ -162,7 +165,9 @@ class AugmentConfig(EncoderOptions):
         """Validate options."""
         check_bounds(self)
         if (self.gold is None) == (self.task is None) or (self.task is None) != (self.labels is None):
-            raise BadOption("give the gold pairs: --gold stsb:FOLDER, or --task TASK with --labels RUN, FILE or stated")
+            raise BadOption(
+                "give the gold pairs: `gold='stsb:FOLDER'`, or `task=TASK` with `labels=RUN`, a table or stated"
+            )
         # TrainConfig validates the teacher's options.
         assert self.teaching
 
@@ -170,7 +175,9 @@ class AugmentConfig(EncoderOptions):
         """Raise BadOption for an option other than its default that the sampler does not use."""
         plain = (AugmentConfig.words_from, AugmentConfig.changed)
         if self.sampler not in ("insertion", "substitution") and (self.words_from, self.changed) != plain:
-            raise BadOption("--words-from and --changed are for --sampler insertion and substitution; leave them out")
+            raise BadOption(
+                "`words_from` and `changed` are for `sampler='insertion'` and `sampler='substitution'`; leave them out"
+            )
 
     @property
     def teaching(self) -> TrainConfig:

@@ -19,6 +19,7 @@ from al_ray.cluster.workers import deploy, get_results
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -74,9 +75,8 @@ def _sample(job: AugmentationJob) -> Silver:
     if silver is None:
         silver = sample_pairs(job.config, job.gold)
         if not len(silver):
-            raise BadOption(
-                f"--sampler {job.config.sampler} finds no pair that is not gold; give another, or a larger --per-text"
-            )
+            name = option("sampler", job.config.sampler)
+            raise BadOption(f"{name} finds no pair that is not gold; give another, or a larger `per_text`")
         job.folder.write("unlabelled", silver)
     return silver
 

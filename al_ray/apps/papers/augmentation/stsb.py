@@ -32,7 +32,7 @@ def read_stsb(folder: Path) -> Gold:
             lines = path.read_bytes().decode("utf-8").split("\n")
         except OSError as error:
             raise BadFile(
-                f"{path} cannot be read ({error.strerror}); give --gold stsb:FOLDER with its files"
+                f"{path} cannot be read ({error.strerror}); give `gold='stsb:FOLDER'` with its files"
             ) from error
         except UnicodeDecodeError as error:
             raise BadFile(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); restore it") from error

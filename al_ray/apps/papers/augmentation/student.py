@@ -14,6 +14,7 @@ from al_ray.core.config.encoder import EncoderConfig, is_cnn
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
+from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
@@ -73,11 +74,13 @@ class StudentTrainer:
         yield from train_once(folder, made_from, spec.checkpoint_seconds, len(pairs) // batch, start)
 
     def untrained(self, known: Sequence[str]) -> TextEncoder:
-        """Return the encoder from which all students of these options start; BadOption for invalid --fresh-layers."""
+        """Return the encoder from which all students of these options start; BadOption for invalid `fresh_layers`."""
         config, seed = self.spec.encoder, int(generator(self.spec.seed, "student").integers(2**62))
         if is_cnn(config.encoder):
             if self.spec.fresh_layers:
-                raise BadOption(f"--fresh-layers {self.spec.fresh_layers}: all weights of {config.encoder} are random")
+                raise BadOption(
+                    f"{option('fresh_layers', self.spec.fresh_layers)}: all weights of {config.encoder} are random"
+                )
             return Cnn.base(config, Vocabulary.of(known, self.spec.words), self.spec.device, seed)
         encoder = Encoder.base(config, self.spec.device)
         encoder.use_left_prompt()
@@ -129,7 +132,7 @@ def train(
         return loss.detach()
 
     thin_gradients(encoder.network)
-    yield from fit(optimiser, {"encoder": encoder.network}, batches, backward, checkpoint, rate="--learning-rate")
+    yield from fit(optimiser, {"encoder": encoder.network}, batches, backward, checkpoint, rate="`learning_rate`")
 
 
 def tokenised(encoder: TextEncoder, pairs: Texts) -> tuple[Tokens, Pairs]:
@@ -146,7 +149,8 @@ def redraw(encoder: Encoder, layers: int, seed: int) -> None:
     stack = getattr(getattr(encoder.transformer, "encoder", None), "layer", None)
     if stack is None or layers > len(stack):
         has = "does not have its layers where BERT has them" if stack is None else f"has {len(stack)} layers"
-        raise BadOption(f"--fresh-layers {layers}: {encoder.config.encoder} {has}; give fewer, or another --encoder")
+        name = option("fresh_layers", layers)
+        raise BadOption(f"{name}: {encoder.config.encoder} {has}; give fewer, or another `encoder`")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for layer in stack[len(stack) - layers :]:

@@ -8,6 +8,7 @@ import numpy as np
 from al_ray.apps.papers.mining.miners import DRAWN, NO_PAIRS, MinedPairs, Miner, Pool, deduplicate
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 
@@ -37,7 +38,8 @@ class NegativesConfig:
         """Validate options."""
         check_bounds(self)
         if self.depth < self.first_rank:
-            raise BadOption(f"--last-rank {self.depth} is before --first-rank {self.first_rank}; give a larger one")
+            last, first = option("last_rank", self.depth), option("first_rank", self.first_rank)
+            raise BadOption(f"{last} is before {first}; give a larger one")
 
     @property
     def depth(self) -> int:

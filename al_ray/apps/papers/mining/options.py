@@ -9,6 +9,7 @@ from al_ray.core.config.bounds import Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig, EncoderOptions
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import SPLITS
 from al_ray.storage.uri import StoragePath
 
@@ -46,16 +47,16 @@ class MiningConfig(NegativesConfig, EncoderOptions):
         check_bounds(self)
         wrong = [name for name in self.miners if name not in MINERS]
         if wrong or not self.miners or len(set(self.miners)) < len(self.miners):
-            raise BadOption(f"--miners is {' '.join(self.miners)!r}; give some of {', '.join(MINERS)}, each once")
+            raise BadOption(f"`miners` is {' '.join(self.miners)!r}; give some of {', '.join(MINERS)}, each once")
         if self.random_share and not self.drawn:
             raise BadOption(
-                f"--random-share {self.random_share:g} of --per-text {self.per_text} is less than half a negative, so "
-                "none would be random; give more of either"
+                f"{option('random_share', self.random_share)} of {option('per_text', self.per_text)} is less than half "
+                "a negative, so none would be random; give more of either"
             )
         if "model" not in self.miners and (self.run is not None or self.sample != MiningConfig.sample):
-            raise BadOption("--run and --sample are for the miner model; add it to --miners, or leave them out")
+            raise BadOption("`run` and `sample` are for the miner model; add it to `miners`, or leave them out")
         if self.split not in SPLITS:
-            raise BadOption(f"--split is {self.split!r}; give {', '.join(SPLITS)}")
+            raise BadOption(f"`split` is {self.split!r}; give {', '.join(SPLITS)}")
 
     @property
     def encoding(self) -> EncoderConfig:

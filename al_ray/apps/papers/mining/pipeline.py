@@ -14,6 +14,7 @@ from al_ray.apps.papers.mining.task_pool import MiningTask, mining_task, write_n
 from al_ray.core.config.encoder import family_of
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
@@ -59,17 +60,17 @@ def open_job(config: MiningConfig) -> MiningJob:
     """
     if not family_of(config.encoder).pretrained:
         raise BadOption(
-            f"--encoder {config.encoder} is not pre-trained and cannot find neighbours; give another --encoder, such "
-            "as that of --run"
+            f"{option('encoder', config.encoder)} is not pre-trained and cannot find neighbours; give another one, "
+            "such as that of `run`"
         )
     task = read_task(storage_path(config.task))
     if config.out is not None:
         refuse_inside(config.out, storage_path(config.task))
     if config.run is not None and trained(config.run, task, "run")[0].matcher == "on":
         raise BadOption(
-            f"--run {config.run} has a matcher, which ranks only the candidates of its run; the miner model ranks any "
-            "pair, by the cosine of a trained encoder (docs/augment.md): give a run without a matcher, or leave out "
-            "--run for the cosine of --encoder, untrained"
+            f"{option('run', config.run)} has a matcher, which ranks only the candidates of its run; the miner model "
+            "ranks any pair, by the cosine of a trained encoder (docs/augment.md): give a run without a matcher, or "
+            "leave out `run` for the cosine of `encoder`, untrained"
         )
     torch.set_num_threads(config.threads)
     return MiningJob(config, task, mining_task(task, config.split, config.known, config.queries, config.seed))

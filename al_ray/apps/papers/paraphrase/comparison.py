@@ -8,6 +8,7 @@ from al_ray.apps.papers.paraphrase.folder import ParaphraseFolder
 from al_ray.apps.reporting.seed_statistics import Spread, spread
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 METRICS = {
     "precision_at_1": "P@1",
@@ -33,13 +34,13 @@ def compared(folders: Sequence[ParaphraseFolder], split: str) -> tuple[list[str]
     ):
         if len(set(of)) > 1:
             several = ", ".join(sorted(set(of)))
-            raise BadOption(f"--runs were measured with more than one {what} ({several}): their figures do not compare")
+            raise BadOption(f"`runs` were measured with more than one {what} ({several}): their figures do not compare")
     names = [name for name in options[0] if name not in ("seed", "task") and len({one[name] for one in options}) > 1]
     by_setting: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = defaultdict(dict)
     for folder, one, measured in zip(folders, options, figures, strict=True):
         seeds = by_setting[tuple(one[name] for name in names)]
         if one["seed"] in seeds:
-            raise BadOption(f"--runs {folder.path} is the second one of its options and seed; give it once")
+            raise BadOption(f"`runs`: {folder.path} is the second one of its options and seed; give it once")
         seeds[one["seed"]] = {**measured, "recall": measured["index"]["recall"]}
     return names, {setting: _of_setting(by_setting[setting].values()) for setting in sorted(by_setting)}
 
@@ -61,14 +62,18 @@ def row(setting: tuple[Any, ...], of: Spreads) -> tuple[str, ...]:
 def points(names: Sequence[str], spreads: Mapping[tuple[Any, ...], Spreads], by: str) -> dict[str, dict[float, Spread]]:
     """Return metric -> value of the option `by` -> spread; BadOption if that is no curve."""
     if by not in names:
-        raise BadOption(f"--by {by}: the models do not differ in it; they do in {', '.join(names) or 'nothing'}")
+        raise BadOption(
+            f"{option('by', by)}: the models do not differ in it; they do in {', '.join(names) or 'nothing'}"
+        )
     place, curves = names.index(by), {name: {} for name in PLOTTED}
     for setting, of in spreads.items():
         value = setting[place]
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise BadOption(f"--by {by} is {value!r}, not a number; give another option")
+            raise BadOption(f"{option('by', by)} has the value {value!r}, not a number; give another option")
         if value in curves["MRR"]:
-            raise BadOption(f"--by {by}: two settings have {value} and differ elsewhere; leave one of them out")
+            raise BadOption(
+                f"{option('by', by)}: two settings have {value} and differ elsewhere; leave one of them out"
+            )
         for name in curves:
             curves[name][value] = of[name]
     return curves

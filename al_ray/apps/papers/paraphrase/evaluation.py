@@ -18,6 +18,7 @@ from al_ray.apps.papers.paraphrase.sharded_index import build_sharded_index, ope
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.graph import components_of_texts
+from al_ray.core.naming import command
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task, strings_at
@@ -127,7 +128,8 @@ def loaded(folder: ParaphraseFolder) -> tuple[TextEncoder, str]:
     """Load the trained encoder with its threads fixed, and its digest; BadOption if it is not trained to its end."""
     config, about = folder.config(), folder.trained()
     if about is None:
-        raise BadOption(f"{folder.path} is not trained to its end; run: python -m jobs.paraphrase train --out ...")
+        again = command("paraphrase train", out=folder.path)
+        raise BadOption(f"{folder.path} is not trained to its end; run: {again} with its options")
     torch.set_num_threads(config.threads)
     set_threads(config.threads)
     encoder = saved(str(folder.model), config.encoding)
@@ -150,7 +152,7 @@ def opened(run: Path) -> Iterator[tuple[QuestionSearch, Corpus, dict[str, Any]]]
         else:
             searched = DistanceIndex.read(paths[0])
         if len(searched) != len(corpus):
-            raise BadFile(f"{folder.index} is not whole; make it again: python -m jobs.paraphrase index --run {run}")
+            raise BadFile(f"{folder.index} is not whole; make it again: {command('paraphrase index', run=run)}")
         yield QuestionSearch(encoder, searched), corpus, about
 
 

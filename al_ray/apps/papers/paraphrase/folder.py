@@ -17,6 +17,7 @@ from typing import Any
 from al_ray.apps.papers.paraphrase.options import Epoch, ParaphraseConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.naming import command
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.corpus_file import read_corpus, write_corpus
 from al_ray.datasets.task_folder import read_task
@@ -45,7 +46,7 @@ class ParaphraseFolder:
         refused = other if stored.get("task_digest") != task.digest else [name for name in other if name != "task"]
         if stored and refused and self.epochs():
             raise WrongFolder(
-                f"{self.path} was trained with other options ({', '.join(refused)}); give another --out, or those of "
+                f"{self.path} was trained with other options ({', '.join(refused)}); give another `out`, or those of "
                 f"{path.name}"
             )
         if other:
@@ -55,9 +56,7 @@ class ParaphraseFolder:
         """Read the options of the training."""
         path = self.path / "config.json"
         if not path.is_file():
-            raise WrongFolder(
-                f"{self.path} holds no paraphrase model; make one: python -m jobs.paraphrase train --help"
-            )
+            raise WrongFolder(f"{self.path} holds no paraphrase model; make one: `al-ray paraphrase train --help`")
         content = read_json(path, ["task_digest"])
         try:
             return from_dict(ParaphraseConfig, {name: content[name] for name in content if name != "task_digest"})
@@ -83,7 +82,7 @@ class ParaphraseFolder:
         try:
             return [from_dict(Epoch, json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
         except (OSError, ValueError, BadOption) as error:
-            raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+            raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another `out`") from error
 
     def add(self, epoch: Epoch) -> None:
         """Write an epoch's line after those of earlier epochs."""
@@ -99,32 +98,33 @@ class ParaphraseFolder:
         """Read index.json (`index`, `nprobe`, `recall`, `digest` of the model ...) and the questions by place."""
         path, model = self.index / ABOUT, self.trained()
         if model is None or not path.exists():
-            lacks, job = ("index", "index --run") if model else ("trained model", "train --out")
-            raise WrongFolder(f"{self.path} has no {lacks}; make it: python -m jobs.paraphrase {job} {self.path}")
+            of_index, of_training = self._again, command("paraphrase train", out=self.path)
+            lacks, make = ("index", of_index) if model else ("trained model", of_training)
+            raise WrongFolder(f"{self.path} has no {lacks}; make it: {make}")
         about = read_json(path, ["index", "nprobe", "digest", "shards", "shared_storage"])
         if about["digest"] != model["digest"] or "recall" not in about:
             fault = "was never measured" if about["digest"] == model["digest"] else "is of another model"
-            raise WrongFolder(f"{self.index} {fault}; make it again: jobs.paraphrase index --run {self.path}")
+            raise WrongFolder(f"{self.index} {fault}; make it again: {self._again}")
         try:
             return about, read_corpus(self.index / QUESTIONS)
         except BadFile as error:
             reason = str(error).partition(";")[0]
-            raise BadFile(f"{reason}; make it again: python -m jobs.paraphrase index --run {self.path}") from error
+            raise BadFile(f"{reason}; make it again: {self._again}") from error
+
+    @property
+    def _again(self) -> str:
+        """Return the command that makes the index."""
+        return command("paraphrase index", run=self.path)
 
     def evaluation(self, split: str) -> dict[str, Any]:
         """Read the results of a search for a split's questions; WrongFolder if there are none."""
         path = self.path / f"evaluation-{split}.json"
         if not path.exists():
-            raise WrongFolder(
-                f"{self.path} was not measured on {split}: python -m jobs.paraphrase evaluate --run {self.path} "
-                f"--split {split}"
-            )
+            measure = command("paraphrase evaluate", run=self.path, split=split)
+            raise WrongFolder(f"{self.path} was not measured on {split}: {measure}")
         results = read_json(path, ["precision_at_1", "precision_at_10", "mean_reciprocal_rank", "query", "index"])
         if "recall" not in results["index"]:
-            raise WrongFolder(
-                f"{path} is by an index that was never measured; index and evaluate again: python -m jobs.paraphrase "
-                f"index --run {self.path}"
-            )
+            raise WrongFolder(f"{path} is by an index that was never measured; index and evaluate again: {self._again}")
         return results
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.vectors import Block, Vectors
@@ -234,8 +235,9 @@ def choose_nprobe(shards: CallShards, trained: Any, target: RecallTarget) -> Ind
         nprobe = min(cells, 1 + bisect_left(range(1, cells + 1), target.least_recall, key=recall_at))
     if recall_at(nprobe) < target.least_recall:
         logger.warning(
-            "the index finds %.3f of the %d nearest questions, less than --least-recall %s: %s",
-            recall_at(nprobe), NEAREST, target.least_recall, "raise --nprobe" if nprobe < cells else "try --index Flat",
+            "the index finds %.3f of the %d nearest questions, less than %s: %s",
+            recall_at(nprobe), NEAREST, option("least_recall", target.least_recall),
+            "raise `nprobe`" if nprobe < cells else "try `index='Flat'`",
         )  # fmt: skip
     return IndexRecall(nprobe if cells else None, recall_at(nprobe))
 

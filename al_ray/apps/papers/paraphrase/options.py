@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from al_ray.core.config.bounds import RARE, Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderBatch, EncoderConfig, MaxLength, Threads
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 
 CELLS, QUESTIONS = 2_000, 556_107
 """The paper's index: IVF2000,Flat over 556,107 questions."""
@@ -66,7 +67,7 @@ class ParaphraseConfig:
     def __post_init__(self) -> None:
         """Validate options."""
         check_bounds(self)
-        for value, name in ((self.task, "--task"), (self.encoder, "--encoder")):
+        for value, name in ((self.task, "`task`"), (self.encoder, "`encoder`")):
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
 
@@ -76,13 +77,14 @@ class ParaphraseConfig:
             value = getattr(self, one.name)
             if value == one.default or one.name not in LOSSES_OF:
                 continue
-            of, there = f"--loss {' and '.join(LOSSES_OF[one.name])}", self.loss
+            first, *others = LOSSES_OF[one.name]
+            of, there = " and ".join([option("loss", first), *others]), self.loss
             if self.loss in LOSSES_OF[one.name]:
                 if one.name != "sample" or self.miner == "model":
                     continue
-                of, there = "--miner model", self.miner
+                of, there = option("miner", "model"), self.miner
             raise BadOption(
-                f"--{one.name} {value} is of {of}, and that is {there}; give the one, or leave out the other"
+                f"{option(one.name, value)} is of {of}, and that is {there}; give the one, or leave out the other"
             )
 
     @property

@@ -9,6 +9,7 @@ from al_ray.apps.papers.paraphrase.options import ParaphraseConfig
 from al_ray.apps.papers.paraphrase.training import Paraphrases
 from al_ray.core.errors import BadOption
 from al_ray.core.graph import components_of_texts
+from al_ray.core.naming import option
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.core.text import same_text
@@ -17,7 +18,9 @@ from al_ray.core.text import same_text
 def one_sided(task: Task) -> Task:
     """Return the task; BadOption unless it is one set of questions."""
     if not task.symmetric:
-        raise BadOption(f"--task {task.name} has two sides, and paraphrases are of one set of questions; give another")
+        raise BadOption(
+            f"{option('task', task.name)} has two sides, and paraphrases are of one set of questions; give another"
+        )
     return task
 
 

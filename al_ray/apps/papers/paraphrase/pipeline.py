@@ -14,6 +14,7 @@ from al_ray.apps.papers.paraphrase.training import MetricTraining, Paraphrases
 from al_ray.core.config.encoder import is_cnn
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.task_folder import read_task
@@ -41,7 +42,7 @@ def train(
     if is_cnn(config.encoder):
         filters_of(config.encoder)
     elif config.words != ParaphraseConfig.words:
-        raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
+        raise BadOption(f"`words` is for `encoder='cnn'`, and that is {config.encoder}; leave it out")
     task = one_sided(read_task(storage_path(config.task)))
     refuse_inside(out, storage_path(config.task))
     known = known_of(task, config)
@@ -86,4 +87,4 @@ def save(encoder: TextEncoder, folder: ParaphraseFolder) -> None:
 def check_device(device: str) -> None:
     """Raise BadOption for a device that this machine does not have."""
     if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise BadOption(f"--device {device} is not here; give cpu, or cuda:0 on a machine with a GPU")
+        raise BadOption(f"{option('device', device)} is not here; give cpu, or cuda:0 on a machine with a GPU")

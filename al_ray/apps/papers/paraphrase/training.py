@@ -132,8 +132,8 @@ class MetricTraining:
         lacking = np.setdiff1d(pool.queries, mined.pairs[:, 0])
         if len(lacking):
             raise BadOption(
-                f"--loss triplet-mined: {len(lacking):,} questions have no negative, such as "
-                f"{pool.texts[lacking[0]]!r}; prepare a task of more clusters, or take another --loss"
+                f"`loss='triplet-mined'`: {len(lacking):,} questions have no negative, such as "
+                f"{pool.texts[lacking[0]]!r}; prepare a task of more clusters, or take another `loss`"
             )
         return mined.select(np.argsort(mined.pairs[:, 0], kind="stable"))
 
@@ -161,7 +161,7 @@ class MetricTraining:
     def _refuse_infinite(self, value: float, what: str) -> None:
         if not math.isfinite(value):
             rate = self.config.learning_rate
-            raise TrainingFailed(f"{what} is {value}; lower --learning-rate, which is {rate}")
+            raise TrainingFailed(f"{what} is {value}; lower `learning_rate`, which is {rate}")
 
 
 def negative_distances(vectors: Vectors, rows: Rows, pairs: Pairs) -> Floats:

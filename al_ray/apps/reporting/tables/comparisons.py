@@ -38,7 +38,7 @@ def against_reference(setting: Setting, tag: str) -> Table | None:
         f"Percentage points: each run minus the {setting.name(reference)} run of the same seed, at the largest number "
         "of labels at which both were evaluated. Mean over seeds; in brackets, for three seeds or more the 95% "
         "interval of Student's t, for two seeds both values. The interval covers the variation between seeds, not "
-        "between queries: for that see jobs.evaluate --against.",
+        "between queries: for that see `al_ray.compare`.",
         *table.left_out(setting.of(reference, complete=False)),
     )
     title = f"Difference to {setting.name(reference)} of the same seed"

@@ -9,7 +9,7 @@ HEAD = (
     *("precision % at boundary", "recall % of ranked at boundary", "recall % over all at boundary"),
 )
 NOTES = (
-    "Estimated from labels of dev pairs that were drawn after each round (jobs.run --dev-labels); in brackets the 95% "
+    "Estimated from labels of dev pairs that were drawn after each round (`RunConfig.dev_labels`); in brackets the 95% "
     "interval. Dev labels: those of all rounds so far.",
     "Of ranked: among the pairs of highest score, whose number is given, and the pairs that were labelled before. "
     "Over all: among all pairs of dev, of which a few labels say little; only an interval is given where no labelled "

@@ -75,7 +75,7 @@ def _results(setting: Setting, methods: Sequence[Method], name: str, title: str,
     notes = [SPREAD] * bool(setting.splits) + [
         "Estimates from dev labels are in a table of their own."
     ] * setting.has_dev
-    notes = notes or ["No run was evaluated (jobs.run --evaluation.splits), so there is no AP."]
+    notes = notes or ["No run was evaluated (`RunConfig.evaluation.splits`), so there is no AP."]
     if any(not one.exact for run in setting.runs for part in run.rounds for one in part.splits.values()):
         notes.append("AP is estimated from a sample of negatives; the table of all runs has its intervals.")
     notes += _cited(paper, number)

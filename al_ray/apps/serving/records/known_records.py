@@ -1,6 +1,6 @@
-"""The p that a matcher gives the pairs of one record with known ones, as jobs.match does; no Ray.
+"""The p that a matcher gives the pairs of one record with known ones, as `match` does; no Ray.
 
-The answer to a record is what jobs.match says of it when it is one more left text, after all others, of the known left
+The answer to a record is what `match` says of it when it is one more left text, after all others, of the known left
 texts and the known right ones; of one table, when it is one more text of that table. So what is kept of each known
 text is its highest scores with the known texts of the other side, and those with the record are merged in.
 """

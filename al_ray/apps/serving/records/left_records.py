@@ -9,6 +9,7 @@ from al_ray.apps.serving.records.record_text import corpus_texts
 from al_ray.cluster.candidates.reference import Reference, Sides
 from al_ray.cluster.candidates.reference_file import read_reference
 from al_ray.core.errors import BadOption
+from al_ray.core.naming import option
 from al_ray.core.task import Corpus
 from al_ray.datasets.task_folder import read_task
 from al_ray.matcher.comparisons.records import Field
@@ -28,8 +29,8 @@ def reference_of(model: MatchingModel) -> Reference:
     if model.model.matcher.reference is None:
         raise BadOption(
             f"the matcher of {model.path} was trained by an earlier al_ray, which did not keep the frequencies of its "
-            "texts, so its p would change with each new text; train it again (jobs.run, with the labels by jobs.labels "
-            "import), or match by jobs.match"
+            "texts, so its p would change with each new text; train it again (`al_ray.run`, with the labels by "
+            "`al_ray.import_labels`), or match by `al_ray.match`"
         )
     return read_reference(model.model.matcher.reference)
 
@@ -46,7 +47,7 @@ def stored_texts(corpus: Corpus, fields: tuple[Field, ...]) -> list[str]:
 
 
 def left_texts(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus | None:
-    """Return the known left texts: those of --known, if it has both sides, or of the model's task.
+    """Return the known left texts: those of `known`, if it has both sides, or of the model's task.
 
     None where no left texts are needed: symmetric, of one set, or where scores do not depend on them. BadOption if
     there are none.
@@ -59,8 +60,8 @@ def left_texts(options: ServeOptions, model: MatchingModel, symmetric: bool) -> 
         return read_state(options.known)[1].left
     if model.run is None:
         raise BadOption(
-            f"--known {options.known} has the right texts alone, and {model.path}, a copy of a model, knows no left "
-            "ones, on whose nearness its scores depend; give --known a folder of matches of both tables (jobs.match "
-            "--out), or the run as --model"
+            f"{option('known', options.known)} has the right texts alone, and {model.path}, a copy of a model, knows "
+            "no left ones, on whose nearness its scores depend; give `known` a folder of matches of both tables "
+            "(`al_ray.match`), or the run as `model`"
         )
     return model.task.left

@@ -32,7 +32,7 @@ from al_ray.storage.uri import storage_path
 ID = "id"
 SECOND_ID = (
     "records[0].id: the model compares a field 'id', too, which a record beside its id cannot have; add new records by "
-    "jobs.match --into, and start jobs.serve with that folder as --known and another --store"
+    "`al_ray.match_into`, and start `al_ray.serve` with that folder as `known` and another `store`"
 )
 
 
@@ -97,7 +97,7 @@ class RecordMatcher(Matcher):
         return cells
 
     def _results(self, found: Compared, question: Question) -> list[KnownMatch]:
-        """Return the matches of one record. Scores are those that jobs.match shows."""
+        """Return the matches of one record. Scores are those that `match` shows."""
         lowest = -inf if self.cutoff.score == -inf else self.cutoff.score + CANDIDATE
         count = min(int(np.count_nonzero(found.scores >= lowest)), question.limit)
         scores, given = np.maximum(found.scores[:count] - CANDIDATE, 0.0), self.model.calibrated
@@ -160,7 +160,7 @@ class RecordMatcher(Matcher):
         self.records.change(removed, rows, side, self.catalogue.vectors, self.catalogue.present)
 
     def _catalogue(self, store: Path) -> Catalogue:
-        # In the order of their ids, as jobs.match has them.
+        # In the order of their ids, as `match` has them.
         self.texts = {one: self.texts[one] for one in sorted(self.texts, key=id_key)}
         return super()._catalogue(store)
 

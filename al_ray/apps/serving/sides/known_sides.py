@@ -1,6 +1,6 @@
 """Known texts under scores that know the neighbourhood of both sides (core/neighbourhood.py), as they come and go.
 
-The answer to a text is what jobs.match says of it when it is one more left text, after the known left ones; of one set,
+The answer to a text is what `match` says of it when it is one more left text, after the known left ones; of one set,
 one more text of that set. So what is kept of each known text is its highest cosines with the known texts of the other
 side, and that with the text is merged in.
 """

@@ -40,7 +40,7 @@ def test_labels_overrule_the_rule_and_are_counted(matcher):
     found = matcher.match("out", TEXTS, at_score=0.5, always="tax")
     assert decided(matcher, "out") == {("1", "3"): "model", ("4", "5"): "label"}
     assert found.record["overruled"] == 1
-    assert "pairs of --always that are labelled no, which are no matches: 1" in list(found.summary)
+    assert "pairs of `always` that are labelled no, which are no matches: 1" in list(found.summary)
 
 
 @pytest.mark.parametrize("rule", ["best", "mutual", "one-to-one"])
@@ -90,10 +90,12 @@ def test_what_cannot_be_is_refused(matcher, tmp_path):
     with pytest.raises(BadFile, match="has no column 'vat'"):
         matcher.match("out", TEXTS, at_score=0.5, always="vat")
     matcher.cells["left"] = dict.fromkeys(TEXTS, ("T", ""))
-    with pytest.raises(BadOption, match="--always tax: more than --most 1 pairs have equal values"):
+    with pytest.raises(BadOption, match="`always='tax'`: more than `most=1` pairs have equal values"):
         matcher.match("out", TEXTS, at_score=0.5, always="tax", most=1)
     matcher.match("out", TEXTS, at_score=0.5)
-    with pytest.raises(BadOption, match="--always: --into matches by the rules of the matches that are there"):
+    with pytest.raises(
+        BadOption, match=r"`always`: `al_ray\.match_into` matches by the rules of the matches that are there"
+    ):
         matcher.into("out", left=TEXTS, always="tax")
     write_task(matcher.task, tmp_path / "task", {})
     with pytest.raises(BadOption, match="the column 'tax' is one of a table"):

@@ -72,7 +72,7 @@ def test_numbers_and_other_values_in_one_column_are_refused_with_the_cell(matche
     matcher.match("out", TEXTS, at_score=0.5, canonical="highest:tax")
     matcher.cells["left"] = CELLS | {"2": ("n/a", "")}
     # The others are 9 and 7; the empty cell of 3 is neither.
-    expected = r"--canonical lowest:tax: 2 values are numbers, and 1 are none, such as 'n/a' of id '2'; correct"
+    expected = r"`canonical='lowest:tax'`: 2 values are numbers, and 1 are none, such as 'n/a' of id '2'; correct"
     with pytest.raises(BadOption, match=expected):
         matcher.match("refused", TEXTS, at_score=0.5, canonical="lowest:tax")
     assert not (tmp_path / "refused").exists()

@@ -88,7 +88,7 @@ def test_three_sources_give_clusters_of_one_record_each(matcher):
     # b2-c1 first. a1-b1 joins; b1-b2 would bring two of b together, and so would all others.
     assert matcher.clusters("out") == {"a1": 0, "b1": 0, "b2": 1, "c1": 1, "c2": 2}
     assert found.record["clusters"]["parted"] == 3
-    assert "matches between two clusters (--at-most-one source): 3" in list(found.summary)
+    assert "matches between two clusters (`at_most_one='source'`): 3" in list(found.summary)
 
 
 def test_a_label_yes_brings_two_records_of_a_source_together_and_is_counted(matcher):
@@ -113,8 +113,8 @@ def test_rows_that_come_later_make_the_clusters_of_all_at_once(matcher, known):
 
 
 def test_average_linkage_and_other_folders_refuse_it(matcher):
-    with pytest.raises(BadOption, match="--at-most-one goes with --clusters components"):
+    with pytest.raises(BadOption, match="`at_most_one` goes with `clusters='components'`"):
         matcher.match("out", NAMES, at_score=0.5, at_most_one="source", clusters="average")
     matcher.match("out", NAMES, at_score=0.5)
-    with pytest.raises(BadOption, match="--at-most-one: --into matches by the rules"):
+    with pytest.raises(BadOption, match=r"`at_most_one`: `al_ray\.match_into` matches by the rules"):
         matcher.into("out", left=NAMES, at_most_one="source")

@@ -22,7 +22,7 @@ def test_a_weak_bridge_is_left_out_and_listed(matcher):
     found = matcher.match("out", TEXTS, at_score=0.25, split_bridges=0.35)
     assert matcher.clusters("out") == {"1": 0, "2": 0, "3": 1, "4": 1}
     assert matcher.rows("out/bridges.csv") == [{"left_id": "2", "right_id": "3", "score": "0.3"}]
-    line = "matches that join no clusters, as weak bridges (--split-bridges 0.35): 1 (bridges.csv)"
+    line = "matches that join no clusters, as weak bridges (`split_bridges=0.35`): 1 (bridges.csv)"
     assert line in list(found.summary)
     # It is still a match.
     assert frozenset(("2", "3")) in matcher.matches("out")
@@ -47,11 +47,11 @@ def test_rows_that_come_later_are_split_as_all_at_once(matcher, known):
 
 
 def test_average_linkage_has_no_bridges(matcher):
-    with pytest.raises(BadOption, match="--split-bridges goes with --clusters components"):
+    with pytest.raises(BadOption, match="`split_bridges` goes with `clusters='components'`"):
         matcher.match("out", TEXTS, at_score=0.5, split_bridges=0.6, clusters="average")
 
 
 @pytest.mark.parametrize("score", [0.2, 0.5])
 def test_a_score_that_is_not_above_the_cutoff_is_refused_because_it_does_nothing(matcher, score):
-    with pytest.raises(BadOption, match=rf"--split-bridges {score} is not above the cutoff 0.5 \(--at-score 0.5\)"):
+    with pytest.raises(BadOption, match=rf"`split_bridges={score}` is not above the cutoff 0.5 \(`at_score=0.5`\)"):
         matcher.match("out", TEXTS, at_score=0.5, split_bridges=score)

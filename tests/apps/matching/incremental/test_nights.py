@@ -45,7 +45,9 @@ def test_the_command_of_all_texts_does_not_throw_away_those_that_were_added(matc
     matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
     matcher.into("out", left={"e": "abcde"})
     before = matcher.matches("out")
-    with pytest.raises(WrongFolder, match=r"which --into has added; add texts with --into .*out, or match all of them"):
+    with pytest.raises(
+        WrongFolder, match=r"which `al_ray.match_into` has added; add texts by that, or match all of them"
+    ):
         matcher.match("out", TEXTS, at_score=0.5)
     assert matcher.matches("out") == before
 
@@ -157,7 +159,7 @@ def test_new_matches_are_written_anew_when_a_rerun_escapes_formulas_or_leaves_te
 
 def test_one_text_that_would_be_left_is_an_error(matcher):
     matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
-    with pytest.raises(BadOption, match="--complete: one text would be left, and a pair needs two"):
+    with pytest.raises(BadOption, match="`complete`: one text would be left, and a pair needs two"):
         matcher.into("out", left={"a": "abcd"}, complete=True)
 
 

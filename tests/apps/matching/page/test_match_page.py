@@ -26,6 +26,7 @@ from al_ray.apps.matching.page.summary import (
 )
 from al_ray.apps.matching.page.tables import estimate
 from al_ray.apps.matching.why.reasons import Reasons
+from al_ray.cli._shared.called import as_called
 from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import Part, differences
@@ -56,7 +57,7 @@ def record(task: Task, count: int, by_label: int = 0, cutoff: float | None = 0.5
         "model": {"run": "runs/<i>shop", "round": 3, "digest": "d"}, "left": len(task.left), "right": len(task.right),
         "pairs": 10, "assign": "all", "clustering": "components", "matches": count, "by_label": by_label,
         "labelled_no": 2, "changed_texts": 0, "unused_labels": 0,
-        "cutoff": {"source": "--at-score 0.5", "score": cutoff, "precision": None, "recall": None},
+        "cutoff": {"source": "`at_score=0.5`", "score": cutoff, "precision": None, "recall": None},
     } | changed  # fmt: skip
 
 
@@ -192,13 +193,21 @@ def test_without_matches_the_page_says_so(symmetric):
     assert "nan" not in visible(page).lower().split()
 
 
+def test_options_are_named_as_the_caller_names_them():
+    found, none = summary_of(table(WORDS), SMALL), summary_of(table(WORDS), {})
+    assert "(at_score=0.5)" in matches_page(found)
+    assert "(--at-score 0.5)" in matches_page(found, as_called)
+    assert "<code>best=N</code> and <code>assign=&#39;mutual&#39;</code> need no cutoff" in matches_page(none)
+    assert "<code>--best N</code> and <code>--assign mutual</code> need no cutoff" in matches_page(none, as_called)
+
+
 def test_of_two_tables_sides_are_named_also_in_clusters():
     page = matches_page(summary_of(two_tables(WORDS, WORDS[:4]), SMALL, cutoff=None))
     # Left 1 and right 2; left 2 and right 3; left 0 and right 1.
     assert "3 clusters" in visible(page)
     assert "right: r2" in visible(page)
     assert '<span class="id">left <bdi>l0&lt;b&gt;</bdi></span>' in page
-    assert "no lowest score (--at-score 0.5)" in page
+    assert "no lowest score (at_score=0.5)" in page
     # Left texts 0, 1 and 2; right texts 1, 2 and 3.
     assert "3 of 5 left texts with a match" in visible(page)
     assert "3 of 4 right texts with a match" in visible(page)

@@ -289,7 +289,7 @@ def test_a_subset_of_gold_is_drawn_by_the_seed_and_its_texts_are_the_pool(stsb):
     assert set(one.pool.candidates) == set(one.train.pairs[:, 1])
     assert gold.subset(10, True, 1).pool.queries.tolist() == gold.pool.queries.tolist()
     assert one.measured["dev"].scores.tolist() == gold.measured["dev"].scores.tolist()
-    with pytest.raises(BadOption, match="--gold-pairs 49 are more than the 48"):
+    with pytest.raises(BadOption, match="`gold_pairs=49` are more than the 48"):
         gold.subset(49, False, 0)
 
 
@@ -325,7 +325,7 @@ def test_an_invalid_line_of_the_benchmark_is_named(tmp_path, line, words):
 
 
 def test_a_missing_or_empty_file_of_the_benchmark_is_named(tmp_path):
-    with pytest.raises(BadFile, match=r"sts-train.csv cannot be read .*; give --gold stsb:FOLDER"):
+    with pytest.raises(BadFile, match=r"sts-train.csv cannot be read .*; give `gold='stsb:FOLDER'`"):
         read_stsb(tmp_path)
     write_stsb(tmp_path)
     (tmp_path / "sts-test.csv").write_text("\n")
@@ -344,10 +344,10 @@ def test_a_missing_or_empty_file_of_the_benchmark_is_named(tmp_path):
         ({"gold_pairs": 1}, "`gold_pairs` is 1; give at least 2"),
         ({"per_text": 0}, "`per_text` is 0"),
         ({"changed": 2.0}, "`changed` is 2"),
-        ({"changed": 0.5}, "--words-from and --changed are for --sampler insertion and substitution"),
-        ({"words_from": "masked", "sampler": "bm25"}, "--words-from and --changed are for --sampler insertion"),
+        ({"changed": 0.5}, "`words_from` and `changed` are for `sampler='insertion'` and `sampler='substitution'`"),
+        ({"words_from": "masked", "sampler": "bm25"}, "`words_from` and `changed` are for `sampler='insertion'`"),
         ({"words": 7, "encoder": "random-bert"}, "--words is for --encoder cnn, and that is random-bert"),
-        ({"fresh_layers": 1}, "--fresh-layers 1: all weights of cnn-8 are random"),
+        ({"fresh_layers": 1}, "`fresh_layers=1`: all weights of cnn-8 are random"),
         ({"words_from": "masked", "sampler": "insertion"}, "has no mask"),
         ({"teacher": "cnn"}, "--teacher cnn is not a transformer"),
         ({"encoder": "random-bert", "encoder_layers": 1, "fresh_layers": 2}, "random-bert has 1 layers; give fewer"),

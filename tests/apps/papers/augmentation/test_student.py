@@ -107,12 +107,12 @@ def test_only_the_last_layers_get_random_weights(letters):
     # 32 * 64 draws: their deviation is within a tenth of the family's.
     assert float(weight.detach().std()) == pytest.approx(old.transformer.config.initializer_range, rel=0.1)
     assert StudentTrainer(StudentSpec(config, FAST, 0, 2)).untrained(KNOWN).digest() != old.digest()
-    with pytest.raises(BadOption, match="--fresh-layers 4: random-bert has 3 layers"):
+    with pytest.raises(BadOption, match="`fresh_layers=4`: random-bert has 3 layers"):
         redraw(old, 4, 0)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
-    with pytest.raises(TrainingFailed, match=r"the loss is (nan|inf); lower --learning-rate"):
+    with pytest.raises(TrainingFailed, match=r"the loss is (nan|inf); lower `learning_rate`"):
         trained(CNN, tmp_path / "model", 6, replace(FAST, learning_rate=1e38, clip_norm=1e30))
 
 

@@ -294,7 +294,7 @@ def test_scores_in_balance_by_hand():
 
 
 def test_an_empty_range_of_ranks_is_refused():
-    with pytest.raises(BadOption, match="--last-rank 3 is before --first-rank 4"):
+    with pytest.raises(BadOption, match="`last_rank=3` is before `first_rank=4`"):
         NegativesConfig(first_rank=4, last_rank=3)
     with pytest.raises(BadOption, match=r"`random_share` is 1\.5"):
         NegativesConfig(random_share=1.5)

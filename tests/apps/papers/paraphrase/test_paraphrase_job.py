@@ -172,7 +172,7 @@ def test_an_index_of_two_actors_finds_what_one_of_a_process_finds(copy, either_w
     [
         ("model", "is not trained to its end"),
         ("index", "has no index; make it"),
-        ("index/questions.parquet", "make it again: python -m jobs.paraphrase index"),
+        ("index/questions.parquet", "make it again: `al-ray paraphrase index"),
         ("index/index-000.faiss", "make it again: `al-ray paraphrase index`"),
         ("config.json", "holds no paraphrase model"),
     ],
@@ -189,7 +189,7 @@ def test_an_index_from_before_they_were_measured_is_refused_with_the_cure(copy):
     content = json.loads(about.read_text())
     del content["recall"]
     about.write_text(json.dumps(content))
-    with pytest.raises(WrongFolder, match=r"was never measured; make it again: jobs.paraphrase index"):
+    with pytest.raises(WrongFolder, match=r"was never measured; make it again: `al-ray paraphrase index"):
         run_command(Search(copy, question="why?"))
 
 
@@ -218,9 +218,9 @@ def test_a_search_for_nothing_is_refused(made, options, words):
 def test_bad_options_of_a_training_are_refused(made, make_task, tmp_path):
     with pytest.raises(BadOption, match="`smoothing` is 2"):
         replace(train(made), smoothing=2.0)
-    with pytest.raises(BadOption, match="--device tpu is not here"):
+    with pytest.raises(BadOption, match="`device='tpu'` is not here"):
         run_command(replace(train(made), device="tpu"))
-    with pytest.raises(BadOption, match="--words is for --encoder cnn, and that is random-bert"):
+    with pytest.raises(BadOption, match="`words` is for `encoder='cnn'`, and that is random-bert"):
         run_command(replace(train(made), encoder="random-bert", words=7, out=tmp_path / "run"))
     write_task(make_task(False), tmp_path / "two", {})
     with pytest.raises(BadOption, match="has two sides"):
@@ -262,7 +262,7 @@ def test_models_of_one_setting_are_compared_by_their_mean_and_range(copy, capsys
     [
         ({"task_digest": "other"}, {}, "more than one task"),
         ({}, {}, "is the second one of its options and seed"),
-        ({"smoothing": 0.1}, {"split": "test"}, "was not measured on test: python -m jobs.paraphrase evaluate"),
+        ({"smoothing": 0.1}, {"split": "test"}, "was not measured on test: `al-ray paraphrase evaluate"),
         ({"smoothing": 0.1}, {"by": "smoothing"}, "give both or neither"),
         ({"smoothing": 0.1}, {"by": "batch", "out": Path("x")}, "do not differ in it; they do in smoothing"),
         ({"loss": "triplet-hard"}, {"by": "loss", "out": Path("x")}, "not a number"),

@@ -128,10 +128,10 @@ def test_as_few_cells_are_looked_into_as_reach_the_recall(spec, least, caplog):
 
 def test_an_index_that_finds_too_little_is_told_of(spec, caplog):
     assert probing(spec, 1, RecallTarget(1, 0.9)).nprobe == 1
-    assert "less than --least-recall 0.9: raise --nprobe" in caplog.text
+    assert "less than `least_recall=0.9`: raise `nprobe`" in caplog.text
     caplog.clear()
     coded = probing(replace(spec, factory="IVF8,PQ2x2"), 1, RecallTarget(None, 0.9))
-    assert (coded.nprobe, "try --index Flat" in caplog.text) == (8, True)
+    assert (coded.nprobe, "try `index='Flat'`" in caplog.text) == (8, True)
     assert coded.recall < 0.9
     caplog.clear()
     assert probing(replace(spec, factory="Flat"), 2, RecallTarget(None, 1.0)) == IndexRecall(None, 1.0)

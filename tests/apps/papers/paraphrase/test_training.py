@@ -135,14 +135,14 @@ def test_the_weights_of_the_best_epoch_are_left(tmp_path):
 def test_a_training_that_diverges_ends_in_an_error_that_names_the_rate(tmp_path):
     made = training(replace(CONFIG, learning_rate=1e6))
     made.encoder.network.get_parameter("projection.weight").data.mul_(1e18)
-    with pytest.raises(TrainingFailed, match="lower --learning-rate, which is 1000000"):
+    with pytest.raises(TrainingFailed, match="lower `learning_rate`, which is 1000000"):
         list(made.epochs([], kept(tmp_path)))
 
 
 def test_weights_that_diverged_in_the_last_step_are_no_model():
     made = training()
     made.encoder.network.get_parameter("projection.weight").data.fill_(float("nan"))
-    with pytest.raises(TrainingFailed, match="distances on dev is nan; lower --learning-rate"):
+    with pytest.raises(TrainingFailed, match="distances on dev is nan; lower `learning_rate`"):
         made.roc_auc()
 
 

@@ -122,9 +122,9 @@ def test_what_lacks_the_left_texts_is_refused(in_process, make_task, tmp_path):
     fill_store(options, open_model(cosine))
     source = read_source(options.store)
     assert source is not None
-    with pytest.raises(BadOption, match=r"the store has no left texts, .*; give another --store"):
+    with pytest.raises(BadOption, match=r"the store has no left texts, .*; give another `store`"):
         refuse_other_store(open_model(run), source)
     copy = tmp_path / "copy"
     shutil.copytree(run / "round-001" / "model", copy)
-    with pytest.raises(BadOption, match=r"is a copy of a model, .*; give --known a folder of matches"):
+    with pytest.raises(BadOption, match=r"is a copy of a model, .*; give `known` a folder of matches"):
         read_known(options, open_model(copy))
