@@ -14,6 +14,7 @@ from al_ray.apps.reporting.tables.results import positives, results, stratified
 from al_ray.apps.reporting.tables.table import Table
 from al_ray.cli._grid.pipeline import run_and_print, runs_table
 from al_ray.cli._reproduce.options import ReproduceCommand
+from al_ray.cli._shared.called import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
@@ -104,7 +105,9 @@ def build(
             tables.append(efficiency(setting, target))
             pictures = [curves.average_precision(setting, split, f"figure4a-{split}") for split in setting.splits]
             pictures.append(curves.positive_share(setting, "figure4b"))
-    return [table for table in tables if table is not None], [one for one in pictures if one is not None]
+    return [table.in_words(as_called) for table in tables if table is not None], [
+        one for one in pictures if one is not None
+    ]
 
 
 def model_results(options: ReproduceCommand, job: ReproductionJob, grid: Part) -> list[ModelResult]:
