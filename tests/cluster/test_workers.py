@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,29 @@ def test_what_a_worker_is_handed_is_its_own_and_arrays_are_read_only(worker):
 
 def test_a_stream_yields_one_after_the_other(worker):
     assert list(stream_results(worker.count.options(num_returns="streaming").remote(5))) == [0, 1, 2, 3, 4]
+
+
+class Sequences(Counting):
+    """A worker whose stream is no generator, so that nothing can be sent into it."""
+
+    def count(self, to: int) -> Iterator[int]:
+        yield from range(to)
+
+
+def test_a_stream_may_be_made_of_any_iterators(anywhere):
+    with deploy(Sequences, [Numbers(np.zeros(1), [])], CPUS) as (worker,):
+        assert list(stream_results(worker.count.options(num_returns="streaming").remote(3))) == [0, 1, 2]
+
+
+def test_a_worker_bears_the_name_of_what_makes_its_object(anywhere):
+    def make(spec: Numbers) -> Counting:
+        return Counting(Numbers(spec.array + 1, []))
+
+    make.__name__ = "Incremented"
+    with deploy(make, [Numbers(np.zeros(2), [])], CPUS) as (worker,):
+        assert get_results(worker.add.remote()).tolist() == [1, 1]
+        title = get_results(worker.__ray_call__.remote(lambda _: Path("/proc/self/cmdline").read_text()))
+    assert in_this_process() or title.startswith("ray::Incremented")
 
 
 def test_a_worker_asks_itself_while_it_answers(worker):
