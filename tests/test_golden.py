@@ -453,6 +453,8 @@ PURPOSES: dict[str, list[int]] = {
     "seed audit-matches-*": [460622770, 1393925702, 1805672973],
     "seed audit-order #": [1132626571, 2094434154, 1087019441],
     "seed audit-order": [595731756, 1257245618, 420602612],
+    "seed audit-people-* #": [1469030130, 645512602, 1062710041],
+    "seed audit-people-order": [1861048648, 484909704, 1028786570],
     "seed audit-recalibration": [724820965, 1072581872, 1405733406],
     "seed audit-second #": [1369656968, 219689362, 360512090],
     "seed audit-threshold": [1364083002, 1937639609, 1217299019],
@@ -512,6 +514,8 @@ PURPOSES: dict[str, list[int]] = {
     "seed student-order #": [1312811182, 1498890381, 1135431019],
     "seed synthetic": [1211871210, 834649825, 1496418088],
     "seed training-order-*-* #": [80664990, 2012491668, 1196371431],
+    "seed two-samples-*": [921087912, 771957110, 642687048],
+    "seed two-samples-*-*": [865033938, 1808070155, 1145770481],
 }
 DRAWS: dict[str, Any] = {
     "random": [[107, 82, 52, 277, 12], [158, 54, 32, 279, 128, 30]],
