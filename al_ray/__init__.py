@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from al_ray.api.labelling.page import annotate
     from al_ray.api.labelling.status import label_status
     from al_ray.api.labels import export_labels, import_labels
-    from al_ray.api.match_audits import sample_matches
+    from al_ray.api.match_audits import sample_clusters, sample_matches
     from al_ray.api.matchers import RecordModel, RecordScores, load_matcher
     from al_ray.api.matching import MatchFolder, match, match_into
     from al_ray.api.models import PairModel, load_model
@@ -132,6 +132,7 @@ __all__ = (
     "AuditConfig",
     "sample_audit",
     "estimate_audit",
+    "sample_clusters",
     "sample_matches",
     # Errors.
     "AlRayError",
@@ -143,6 +144,7 @@ _MODULES = {
     "evaluate_stated_scores": "al_ray.api.scores",
     "evaluate_scores": "al_ray.api.scores",
     "plan_training": "al_ray.api.training",
+    "sample_clusters": "al_ray.api.match_audits",
     "sample_matches": "al_ray.api.match_audits",
     "StopConfig": "al_ray.active_learning.stopping",
     "format_round": "al_ray.runs.round_table",

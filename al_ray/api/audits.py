@@ -13,6 +13,9 @@ from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, MatchRecor
 from al_ray.apps.audit.labelled_audit import calibrate, read_labelled
 from al_ray.apps.audit.match_printout import format_match_precision
 from al_ray.apps.audit.matches import read_labelled_matches
+from al_ray.apps.audit.of_clusters.folder import ClusterRecord
+from al_ray.apps.audit.of_clusters.printout import format_cluster_figures
+from al_ray.apps.audit.of_clusters.sampling import read_labelled_clusters
 from al_ray.apps.audit.options import ANSWERS, BUDGET, SECOND_BUDGET, AuditConfig
 from al_ray.apps.audit.printout import format_false_positives, format_sample
 from al_ray.apps.audit.promises import parse_rules
@@ -153,7 +156,7 @@ def estimate_audit(
     """
     path, sheet = local_path(audit, "`audit`"), None if labels is None else local_path(labels, "`labels`")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
-    if AuditFolder(path).of_matches:
+    if AuditFolder(path).of_matches or AuditFolder(path).of_clusters:
         return _estimate_matches(path, sheet, by_score or run is not None)
     labelled = read_labelled(path, sheet, by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
@@ -190,7 +193,7 @@ def _draw(
 
 
 def _estimate(
-    record: Record | MatchRecord,
+    record: Record | MatchRecord | ClusterRecord,
     lines: Sequence[str],
     content: Mapping[str, Any],
     scorer: StoragePath | None = None,
@@ -199,12 +202,15 @@ def _estimate(
 
 
 def _estimate_matches(path: Path, labels: Path | None, of_model: bool) -> AuditEstimate:
-    """Estimate the precision of matches; of_model: whether options are given that only an audit of a model has."""
+    """Estimate the quality of matches or clusters; of_model: whether options that they lack are given."""
     if of_model:
         raise BadOption(
             f"`at_cosine`, `at_p`, `threshold_for`, `update_scorer` and `run` go with audits of a model, and {path} is "
             "one of matches; leave them out"
         )
+    if AuditFolder(path).of_clusters:
+        clusters = read_labelled_clusters(path, labels)
+        return _estimate(clusters.record, *format_cluster_figures(clusters))
     matches = read_labelled_matches(path, labels)
     return _estimate(matches.record, *format_match_precision(matches))
 

@@ -16,7 +16,7 @@ from al_ray.cli._shared.entry import as_called, parse_options
 from al_ray.cli._shared.option_types import Guarantee, PathOrUri, with_guarantee
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._shared.results import check_out, write_result
-from al_ray.core.config.bounds import check_bounds
+from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
@@ -40,8 +40,15 @@ class Sample(al_ray.AuditConfig):
     """Run folder, whose model is audited."""
     matches: Path | None = None
     """Folder that jobs.match wrote, in place of --run: draw from its matches. Goes with --budget, --seed and --out."""
+    clusters: Annotated[int | None, Between(1, 1_000_000)] = None
+    """With --matches, in place of --budget: draw so many records with their clusters, for precision, recall and F1 of
+    the clusters (docs/clusters.md)."""
+    candidates: Path | None = None
+    """With --clusters: matches of the same texts by the same model with a lower cutoff, whose pairs between clusters
+    are candidates, too, among which recall is estimated."""
     out: Path | None = None
-    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score or MATCHES/audit when not given."""
+    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score, MATCHES/audit or MATCHES/audit-clusters
+    when not given."""
     cluster: SearchCluster = field(default_factory=ClusterConfig)
     oracle_options: Answering = field(default_factory=OracleConfig)
     llm: Model = field(default_factory=LlmConfig)
@@ -50,6 +57,10 @@ class Sample(al_ray.AuditConfig):
         """Validate options."""
         if (self.run is None) == (self.matches is None):
             raise BadOption("give --run, to audit a model, or --matches, to audit what jobs.match wrote")
+        if self.clusters is not None and (self.matches is None or self.budget is not None):
+            raise BadOption("--clusters goes with --matches and without --budget")
+        if self.candidates is not None and self.clusters is None:
+            raise BadOption("--candidates goes with --clusters; give both, or neither")
         if self.matches is None:
             super().__post_init__()
             return
@@ -121,7 +132,15 @@ def main() -> None:
 
 def sample(options: Sample) -> None:
     """Draw pairs, unless the folder holds this audit, and print what to do with them."""
-    if options.matches is not None:
+    if options.matches is not None and options.clusters is not None:
+        audit = al_ray.sample_clusters(
+            options.matches,
+            clusters=options.clusters,
+            candidates=options.candidates,
+            seed=options.seed,
+            out=options.out,
+        )
+    elif options.matches is not None:
         audit = al_ray.sample_matches(options.matches, budget=options.budget, seed=options.seed, out=options.out)
     else:
         run, config = al_ray.load_run(str(options.run)), part(options, al_ray.AuditConfig)

@@ -40,7 +40,7 @@ def test_all_names_exactly_these():
         *("Qqp", "Wikiqa", "QuestionLogs"),
         *("prepare_evaluation",),
         *("RunJob", "run_job", "format_round", "StopConfig"),
-        *("sample_matches",),
+        *("sample_matches", "sample_clusters"),
         *("plan_training",),
         *("evaluate_scores", "evaluate_stated_scores"),
         *("AlRayError", "LabelsAwaited"),

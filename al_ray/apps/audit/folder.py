@@ -14,7 +14,7 @@ estimate.json                      the last result of `jobs.audit estimate`
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -154,6 +154,15 @@ class MatchRecord:
         return {**as_dict(self), "bands": [as_dict(band) for band in self.bands]}
 
 
+class KeptRecord(Protocol):
+    """A record of any kind of audit."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        ...
+
+
 OF_FALSE_POSITIVES = ("threshold", "recall", "positives", "positives_above")
 """What the record of an audit of putative false positives has."""
 
@@ -207,8 +216,15 @@ class AuditFolder:
         content = read_json(path) if path.exists() else None
         return isinstance(content, dict) and "bands" in content
 
-    def holds(self, options: AuditOptions | MatchAuditOptions) -> bool:
-        """Return whether the folder holds this audit; WrongFolder for another audit, or a sheet without a record."""
+    @property
+    def of_clusters(self) -> bool:
+        """Return whether the folder holds an audit of clusters (of_clusters/folder.py)."""
+        path = self.path / RECORD
+        content = read_json(path) if path.exists() else None
+        return isinstance(content, dict) and "classes" in content
+
+    def is_there(self) -> bool:
+        """Return whether the folder holds an audit; WrongFolder for a sheet without a record."""
         if self.path.exists() and not self.path.is_dir():
             raise WrongFolder(f"{self.path} is a file; give the `out` of a folder")
         if not (self.path / RECORD).exists():
@@ -217,13 +233,21 @@ class AuditFolder:
                     f"{self.path} holds a sheet and no {RECORD}; somebody may be labelling it: give another `out`"
                 )
             return False
+        return True
+
+    def holds(self, options: AuditOptions | MatchAuditOptions) -> bool:
+        """Return whether the folder holds this audit; WrongFolder for another audit, or a sheet without a record."""
+        if not self.is_there():
+            return False
+        if self.of_clusters:
+            raise WrongFolder(f"{self.path} is an audit of clusters; give another `out`")
         record = self.match_record() if self.of_matches else self.record()
         other = [*differences(as_dict(record.asked), as_dict(options))]
         if other:
             raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another `out`")
         return True
 
-    def keep(self, record: Record | MatchRecord, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
+    def keep(self, record: KeptRecord, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
         """Write a new audit, its record last."""
         if scored is not None:
             write_band_scores(self.path / SCORES, scored)

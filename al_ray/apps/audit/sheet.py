@@ -20,7 +20,7 @@ class AuditSheets:
     def __post_init__(self) -> None:
         """Raise WrongFolder if the folder holds no audit."""
         folder = AuditFolder(self.path)
-        if not folder.of_matches:
+        if not (folder.of_matches or folder.of_clusters):
             folder.record()
 
     def new_sheets(self, known: Container[str]) -> Iterator[Sheet]:

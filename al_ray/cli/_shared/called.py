@@ -43,6 +43,7 @@ OF_API = {
     "run": "run",
     "run_grid": "grid",
     "sample_audit": "audit sample",
+    "sample_clusters": "audit sample",
     "sample_matches": "audit sample",
     "serve": "serve",
     "train_bi_encoder": "train",
