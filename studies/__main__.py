@@ -17,6 +17,7 @@ from al_ray.storage.files import refuse_folder, write_json
 from studies.adapter_runs import Simulate, format_runs
 from studies.adaptivity import Adaptivity, format_map
 from studies.calibrating import Calibrations, format_calibrations
+from studies.cluster_audits import ClusterAudits, format_cluster_audits
 from studies.handover import Handover, format_handover
 from studies.intervals import Intervals, format_intervals
 from studies.match_quality import Matches, format_quality
@@ -42,6 +43,7 @@ AS_JSON: dict[type, Callable[[Any], str]] = {
     Promises: format_promises,
     Calibrations: format_calibrations,
     Intervals: format_intervals,
+    ClusterAudits: format_cluster_audits,
     TwoSamples: format_two_samples,
 }
 """Studies whose results are also written to --out, as JSON."""

@@ -41,7 +41,8 @@ def test_figures_of_a_few_records_by_hand():
     two = SizeClass(2, 2, 10, 4, pairs=10, direct=10, implied=0, part=5, candidates=4, losses=2)
     answers = (pair_of(1), pair_of(1, 1), pair_of(1, 0), pair_of(0))
     figures = ClusterFigures(20, (two,), (answers,), RNG)
-    assert figures.pair_precision is not None and figures.implied_precision is None
+    assert figures.pair_precision is not None
+    assert figures.implied_precision is None
     assert figures.pair_precision.value == figures.direct_precision.value == 3 / 4
     # 7.5 of the 10 ordered pairs match, and half of the 4 candidates.
     assert figures.pair_recall.value == 7.5 / 9.5
@@ -80,7 +81,8 @@ def random_clusters(seed: int, n: int = 60) -> tuple[np.ndarray, np.ndarray, Clu
     direct, candidates = inside & (rng.random(len(left)) < 0.5), ~inside & (match | (rng.random(len(left)) < 0.02))
     pairs = [as_pairs(left[which], right[which]) for which in (direct, candidates)]
     clusters = Clusters.of(delivered, pairs[0], pairs[1], 2.0 * match[candidates] + rng.random(candidates.sum()))
-    assert clusters.sizes.max() <= 11 and np.bincount(true).max() <= 11
+    assert clusters.sizes.max() <= 11
+    assert np.bincount(true).max() <= 11
     return delivered, true, clusters
 
 
@@ -152,7 +154,9 @@ def test_draws_are_divided_by_records_and_pairs():
     assert size_classes(sizes, candidates).tolist() == [-1, 0, 1, 1, 2, 2, 3, 4]
     # 5 each; then the most wished: records alone would give the last class no more.
     drawn = allot(np.array([900, 80, 20]), np.array([0.0, 100.0, 900.0]), 40)
-    assert drawn.sum() == 40 and drawn.min() >= 5 and drawn[2] > drawn[1]
+    assert drawn.sum() == 40
+    assert drawn.min() >= 5
+    assert drawn[2] > drawn[1]
     assert allot(np.array([3, 50]), np.array([0.0, 50.0]), 99).tolist() == [3, 50]
     assert allot(np.array([9, 9]), np.array([1.0, 1.0]), 3).sum() == 3
     with pytest.raises(BadOption, match="give at least 2, one for each class"):
@@ -167,11 +171,13 @@ def test_large_clusters_are_asked_in_part_of_both_kinds_and_candidates_are_the_b
     twice = np.concatenate([across, across[:3][:, ::-1]])
     clusters = Clusters.of(labels, np.concatenate([star, chain]), twice, np.append(scores, [2, 0, 0]))
     assert clusters.candidates_of(0).tolist() == [40, 59, 58, 57, 56, 55, 54, 53, 52, 51]
-    assert clusters.candidates_of(45).tolist() == [0] and not len(clusters.candidates_of(65))
+    assert clusters.candidates_of(45).tolist() == [0]
+    assert not len(clusters.candidates_of(65))
     _, draws = draw_records(clusters, 70, 0)
     of_row = {one.row: one for one in draws}
     assert len(of_row) == 70
     centre, other = of_row[0], of_row[7]
     assert (len(centre.direct), len(centre.implied), centre.all_direct, centre.all_implied) == (10, 0, 39, 0)
     assert (other.direct, len(other.implied), other.all_direct, other.all_implied) == ((0,), 9, 1, 38)
-    assert 7 not in other.implied and set(other.implied) <= set(range(1, 40))
+    assert 7 not in other.implied
+    assert set(other.implied) <= set(range(1, 40))

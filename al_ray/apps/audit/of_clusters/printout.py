@@ -17,7 +17,7 @@ from al_ray.metrics.average_precision import Estimate
 
 KINDS = {"direct": "with a match of their own", "implied": "that only other matches imply"}
 NO_CANDIDATES = (
-    "recall is unknown: match knows no pair between clusters; give `candidates`, matches with a lower cutoff"
+    "recall is unknown: no pair between two clusters is known; give `candidates`, matches with a lower cutoff"
 )
 
 
