@@ -2,11 +2,11 @@
 
 A study is a dataclass of options with a method `results`, in its own file; SHOWN lists all of them with what formats
 their results. `simulate` compares strategies and `recipes` trainings, `adaptivity` draws a map of simulated runs,
-`simulate-audits`, `promises`, `calibrations`, `intervals` and `two-samples` measure statistics, `matches` measures what
-jobs.match wrote, `month` a model whose texts change, `records` what labels buy with a matcher, `scored-pairs` what
-another tool scored, `other-tools` Splink and dedupe beside al_ray, `handover` which models of runs rules would choose,
-and `guess` how well what more labels bring is guessed. `roofline` computes the least times of a GPU, and
-`records-picture` draws README's picture.
+`simulate-audits`, `promises`, `calibrations`, `intervals`, `two-samples` and `cluster-audits` measure statistics,
+`matches` measures what jobs.match wrote, `month` a model whose texts change, `records` what labels buy with a matcher,
+`scored-pairs` what another tool scored, `other-tools` Splink and dedupe beside al_ray, `handover` which models of runs
+rules would choose, and `guess` how well what more labels bring is guessed. `roofline` computes the least times of a
+GPU, and `records-picture` draws README's picture.
 """
 
 from collections.abc import Callable
