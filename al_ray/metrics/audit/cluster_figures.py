@@ -157,7 +157,7 @@ class ClassSums:
         if not size or not np.isfinite(self.unseen):
             return rest
         unseen = round(size * self.unseen)
-        return (yes + rng.binomial(unseen, rest)) / (size + unseen)
+        return (yes + rng.binomial(unseen, rest).astype(np.float64)) / (size + unseen)
 
 
 def total_of(classes: Sequence[ClassSums]) -> float | None:
@@ -171,13 +171,14 @@ def total_of(classes: Sequence[ClassSums]) -> float | None:
 
 def limits_of(classes: Sequence[ClassSums], tail: float, new_rng: NewRng, draws: int = DRAWS) -> tuple[float, float]:
     """Return the limits of the sum over all classes, each of which fails with the probability `tail`."""
-    found: list[float] = []
-    for end, share in (("low", tail), ("high", 1 - tail)):
+
+    def limit(end: End, share: float) -> float:
         rng = new_rng()
         sums = sum((one.total * one.possible(end, rng, draws) for one in classes), np.zeros(draws))
-        found.append(float(np.quantile(sums, share)))
+        return float(np.quantile(sums, share))
+
     value = total_of(classes) or 0.0
-    return min(found[0], value), max(found[1], value)
+    return min(limit("low", tail), value), max(limit("high", 1 - tail), value)
 
 
 @dataclass(frozen=True)

@@ -168,10 +168,9 @@ def _draw(clusters: Clusters, row: int, place: int, rng: np.random.Generator) ->
         asked = round(MOST_INSIDE * len(direct) / others)
         asked = min(max(asked, min(1, len(direct))), MOST_INSIDE - min(1, len(implied)))
     chosen = rng.permutation(direct)[:asked], rng.permutation(implied)[: MOST_INSIDE - asked]
-    return RecordDraw(
-        row, place, *(tuple(np.sort(rows).tolist()) for rows in chosen), tuple(clusters.candidates_of(row).tolist()),
-        len(direct), len(implied),
-    )  # fmt: skip
+    of_direct, of_implied = (tuple(np.sort(rows).tolist()) for rows in chosen)
+    outside = tuple(clusters.candidates_of(row).tolist())
+    return RecordDraw(row, place, of_direct, of_implied, outside, len(direct), len(implied))
 
 
 def answers_of(
