@@ -4,6 +4,7 @@ audit.csv, audit.json              the pairs, shuffled, for a spreadsheet and fo
 labelled.json, project-*.json      the export of Label Studio, which the user saves here
 audit-key.parquet                  code, left, right (rows), left_id, right_id, stratum, rank, cosine
 audit-key.json                     the options and counts, written last
+audit-clusters.json                for an audit of clusters: the drawn records (of_clusters/folder.py)
 audit-scores.parquet               for an audit by score: cosine, label (null for the ranked pairs, which come first)
 audit-first.parquet, .json         with a language model: the pairs that it is asked, as in the key, and the record
 llm/                               its raw answers (oracles/llm/store.py)
