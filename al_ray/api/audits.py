@@ -109,7 +109,7 @@ def sample_audit(
     task = run.folder.task
     (task.split if config.by_score else task.with_positives)(config.split)
     if config.oracle is None and oracle_options != ORACLE:
-        raise BadOption("`oracle_options` go with `oracle='llm'`; add it, or leave them out")
+        raise BadOption("options of a language model go with `oracle='llm'`; add it, or leave them out")
     request, folder = _request(config, run, oracle_options), AuditFolder(target)
     exists, draw = folder.holds(request), partial(_draw, request, run, cluster, on_progress)
     if not exists:

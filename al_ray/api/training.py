@@ -10,7 +10,7 @@ from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import Retriever, TwoStages, train_and_evaluate
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import WrongFolder
+from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task
@@ -107,6 +107,8 @@ def plan_training(
     labelled = read_existing_labels(config.labels, task, names, labels_reading(table), faults)
     if config.like is not None:
         bound_config(storage_path(config.like))
+    if top < 1:
+        raise BadOption(f"`top` is {top}; give 1 or more")
     retriever = Retriever.open(None if rerank is None else storage_path(str(rerank)), top, task)
     return Training(config, folder, task, labelled, Report(tuple(faults.skipped)), retriever, top)
 

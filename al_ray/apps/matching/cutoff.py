@@ -1,11 +1,10 @@
 """From the options of a cutoff to the lowest score of a match."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from logging import getLogger
 from math import inf
-from typing import Any
 
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, Cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
@@ -39,17 +38,6 @@ CURES = {
     "no-variance": f"else {CURE}",
     OUTCOME: f"give `at_score=S`, or `best=N` for the N best pairs, or {option('round', LAST)} for the last round",
 }
-
-
-@dataclass(frozen=True)
-class Cutoff:
-    """The lowest score of a match, -inf for none, and the most pairs; source: the option or rule that gave it."""
-
-    score: float
-    count: int
-    source: str
-    precision: Any = None
-    recall: Any = None
 
 
 def choose_assignment(options: MatchOptions, symmetric: bool) -> Assignment:

@@ -130,12 +130,11 @@ def match_texts(
         clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn":
-            rules = MatchingRules(matching.rule, matching.rules, matching.cutoff)
-            table = table_record(options, model)
+            rules, table = MatchingRules(matching.rule, matching.rules, matching.cutoff), table_record(options, model)
             about = StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
         write_first(out, number, matching, scored, clustered, about)
-        added = {"made_from": made_from, "search": search} | seen
-        added |= {} if matches.reasons is None else {"why": matches.reasons.record}
+        why = {} if matches.reasons is None else {"why": matches.reasons.record}
+        added = {"made_from": made_from, "search": search} | seen | why
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added, called))
     return MatchResult(task, matches, record, report)
 

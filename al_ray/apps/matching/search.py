@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
-from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
 from al_ray.apps.matching.options import MatchSearchConfig

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.matching.assignment_rules import Assignment
-from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.incremental.merging import Requery
 from al_ray.apps.matching.incremental.order import task_of
