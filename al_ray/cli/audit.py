@@ -32,7 +32,8 @@ class Sample(al_ray.AuditConfig):
     matches: Path | None = None
     """Folder that jobs.match wrote, in place of --run: draw from its matches. Goes with --budget, --seed and --out."""
     out: Path | None = None
-    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score or MATCHES/audit when not given."""
+    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score, RUN/audit-SPLIT-until-width or MATCHES/audit when not
+    given."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
 
     def __post_init__(self) -> None:
@@ -45,6 +46,7 @@ class Sample(al_ray.AuditConfig):
         check_bounds(self)
         plain = al_ray.AuditConfig()
         names = ("split", "round", "at_recall", "near", "rand", "by_score", "top", "after", "threshold_for")
+        names += ("until_width", "of")
         others = [name for name in names if getattr(self, name) != getattr(plain, name)]
         if others:
             raise BadOption(f"--{others[0].replace('_', '-')} goes with --run; leave it out with --matches")

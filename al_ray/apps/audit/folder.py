@@ -22,6 +22,7 @@ from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.false_positives import FalsePositiveSample
+from al_ray.metrics.audit.looks import Measure
 from al_ray.metrics.audit.match_precision import MatchBand
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.average_precision import StratumSummary
@@ -53,6 +54,9 @@ class AuditOptions:
     task_digest: str
     after: str = ""
     """Of a second draw: the absolute path of the audit whose labels count as known. `top` is then where it ends."""
+    until_width: float | None = None
+    """The width of the interval of `of` at which labelling ends; `budget` is then the most labels (until_width/)."""
+    of: Measure | None = None
 
     @property
     def by_score(self) -> bool:
@@ -102,9 +106,9 @@ class Record:
     def content(self) -> dict[str, Any]:
         """Return the record as JSON."""
         content = {**as_dict(self), "strata": [as_dict(stratum) for stratum in self.strata]}
-        # Earlier versions know no matcher and no second draw, and read all other records.
-        if not self.asked.after:
-            content["asked"] = {name: value for name, value in content["asked"].items() if name != "after"}
+        # Earlier versions know no matcher, no second draw and no width, and read all other records.
+        without = [name for name in ("after", "until_width", "of") if not getattr(self.asked, name)]
+        content["asked"] = {name: value for name, value in content["asked"].items() if name not in without}
         return content if self.matcher else {name: value for name, value in content.items() if name != "matcher"}
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Seed, check_bounds
 from al_ray.core.errors import BadOption
+from al_ray.metrics.audit.looks import Measure
 from al_ray.metrics.handover import RoundName
 
 MOST = 1_000_000
@@ -13,6 +14,8 @@ MATCH_BUDGET = 100
 """Matches to draw when not given."""
 SECOND_BUDGET = 100
 """Pairs of a second draw when not given."""
+WIDTH_BUDGET = 1000
+"""The most pairs of an audit until a width when not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,12 @@ class AuditConfig:
     from those without a label above the score down to which the estimate reaches it; its labels count, too."""
     threshold_for: str | None = None
     """With --after: the rule of the threshold, such as precision=0.9."""
+    until_width: Annotated[float | None, Between(0.001, 1)] = None
+    """With --by-score: label until the 95% interval of --of is at most so wide, from 0 to 1 (0.1: ten points), with
+    looks that are fixed in advance (docs/audit.md). --budget is then the most labels; 1,000 when not given."""
+    of: Measure | None = None
+    """With --until-width: precision, ranked-recall (of the matches among the ranked pairs) or recall at the model's
+    boundary, or average-precision of the ranked pairs; precision when not given."""
     seed: Seed = 0
     """Random seed."""
 
@@ -51,6 +60,12 @@ class AuditConfig:
             raise BadOption("`after` and `threshold_for` go together; give both, or neither")
         if self.after is not None and (self.top is not None or not self.by_score):
             raise BadOption("`after` goes with `by_score=True` and without `top`, which it chooses itself")
+        if self.until_width is not None and (self.after is not None or not self.by_score):
+            raise BadOption(
+                "`until_width` goes with `by_score=True` and without `after`; add the one, or leave out both"
+            )
+        if self.of is not None and self.until_width is None:
+            raise BadOption("`of` goes with `until_width`; give the width, or leave it out")
         if any(value is not None for value in (others if self.by_score else mine)):
             raise BadOption(
                 "`at_recall`, `near` and `rand` go without `by_score=True`; leave them out"

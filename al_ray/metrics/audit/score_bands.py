@@ -114,6 +114,7 @@ class BandAudit:
     ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
     top: the rank up to which bands grow tenfold, `reach` if None. uniform: one band goes up to `top` instead, and all
     pairs are drawn from it (a second draw, second_draw.py).
+    tail: the chance that the truth lies below an interval, and that it lies above: 0.025 for 95%.
     """
 
     cosines: Floats
@@ -124,6 +125,7 @@ class BandAudit:
     labels: Labels
     top: int | None = None
     uniform: bool = False
+    tail: float = TAIL
 
     @property
     def reach(self) -> int:
@@ -182,9 +184,9 @@ class BandAudit:
         return AtThreshold(
             threshold,
             pairs,
-            _ratio(above, None, (known, pairs), rng) if pairs else None,
-            _ratio(above, below, (known, known_below), rng),
-            _ratio(above, near, (known, known_below), rng),
+            _ratio(above, None, (known, pairs), rng, self.tail) if pairs else None,
+            _ratio(above, below, (known, known_below), rng, self.tail),
+            _ratio(above, near, (known, known_below), rng, self.tail),
             _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
         )
 
@@ -192,7 +194,7 @@ class BandAudit:
         """Estimate how many pairs of a band match; None without a pair that was labelled yes or no."""
         part = self.part(band, band)
         return (
-            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64))
+            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64), self.tail)
             if part.answered
             else None
         )
@@ -204,7 +206,8 @@ class BandAudit:
 
         None without a pair, or without an answer in some band.
         """
-        return _ratio(self.parts(start, stop), None, (int(known.sum()), stop - start + len(known)), rng)
+        counts = int(known.sum()), stop - start + len(known)
+        return _ratio(self.parts(start, stop), None, counts, rng, self.tail)
 
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest cosine of a labelled pair at which the estimated precision is at least `precision`.
@@ -258,7 +261,7 @@ def _sum(parts: Sequence[Part], known: int) -> float:
 
 
 def _ratio(
-    above: Sequence[Part], below: Sequence[Part] | None, known: tuple[int, int], rng: np.random.Generator
+    above: Sequence[Part], below: Sequence[Part] | None, known: tuple[int, int], rng: np.random.Generator, tail: float
 ) -> Estimate | None:
     """Estimate matches above over matches above and below; if `below` is None, over known[1] pairs.
 
@@ -279,7 +282,7 @@ def _ratio(
         # If no match is drawn at all, recall is undetermined: 0 at the low end and 1 at the high end.
         return np.where(every > 0, upper / np.where(every > 0, every, 1.0), float(end == "high"))
 
-    return estimate(_sum(above, known[0]) / over, figure)
+    return estimate(_sum(above, known[0]) / over, figure, tail)
 
 
 def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
