@@ -70,7 +70,12 @@ class WidthGoal:
     @property
     def confidence(self) -> float:
         """Return the confidence of a single interval: 0.99 with five looks."""
-        return 1 - 2 * TAIL / len(self.looks)
+        return 1 - 2 * self.tail
+
+    @property
+    def tail(self) -> float:
+        """Return the chance that the truth lies below a single interval, and that it lies above."""
+        return TAIL / len(self.looks)
 
     def interval(self, audit: BandAudit, cosines: Floats, look: int, rng: np.random.Generator) -> Estimate | None:
         """Return the estimate at a look, 0 the first; None if its labels leave it unknown.
@@ -78,14 +83,13 @@ class WidthGoal:
         audit: with the pairs of all looks, in their order, and the labels of this one at least. cosines: (n,) of them.
         """
         size = self.looks[look]
-        at = replace(audit, ranks=audit.ranks[:size], labels=audit.labels[:size], tail=TAIL / len(self.looks))
+        at = replace(audit, ranks=audit.ranks[:size], labels=audit.labels[:size], tail=self.tail)
         if self.measure == "average-precision":
             return average_precision(at, cosines[:size], rng)
         if self.measure == "precision":
             known = at.known_labels[at.known_cosines >= self.threshold] == YES
             return at.share_between(0, at.rank_of(self.threshold), rng, known)
-        found = at.at(self.threshold, rng)
-        return found.recall if self.measure == "recall" else found.recall_of_reach
+        return at.recall_at(self.threshold, rng, self.measure == "ranked-recall")
 
     def reached(self, found: Estimate | None) -> bool:
         """Return whether an interval is narrow enough; a small error of rounding is forgiven."""

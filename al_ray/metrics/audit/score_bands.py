@@ -190,6 +190,13 @@ class BandAudit:
             _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
         )
 
+    def recall_at(self, threshold: float, rng: np.random.Generator, of_reach: bool) -> Estimate | None:
+        """Estimate recall at a cosine as `at` does: of all matches, or of those among ranked and known pairs."""
+        self.refuse_unranked(threshold)
+        cut = self.rank_of(threshold)
+        below = self.parts(cut, self.reach if of_reach else self.total)
+        return _ratio(self.parts(0, cut), below, self.known_matches(threshold), rng, self.tail)
+
     def matches_in(self, band: Band, rng: np.random.Generator) -> Estimate | None:
         """Estimate how many pairs of a band match; None without a pair that was labelled yes or no."""
         part = self.part(band, band)

@@ -155,3 +155,16 @@ def test_figures_are_those_of_the_audit_but_wider(measure):
         widths.append((found.value, found.high - found.low))
     assert widths[0][0] == widths[1][0]
     assert 1.1 * widths[0][1] < widths[1][1] < 2 * widths[0][1]
+
+
+def test_recall_alone_is_that_of_the_audit():
+    audit, _ = uniform(100, [YES, NO] * 10)
+    audit = BandAudit(audit.cosines, audit.total, *NONE, np.arange(0, 110, 5), np.tile([YES, NO], 11).astype(np.uint8))
+    every = audit.at(0.7, generator(6, "looks"))
+    for of_reach, expected in ((True, every.recall_of_reach), (False, every.recall)):
+        found = audit.recall_at(0.7, generator(7, "looks"), of_reach)
+        assert found is not None
+        assert expected is not None
+        assert found.value == expected.value
+        assert found.low == pytest.approx(expected.low, abs=0.02)
+        assert found.high == pytest.approx(expected.high, abs=0.02)
