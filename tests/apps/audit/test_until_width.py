@@ -180,7 +180,7 @@ def test_the_page_shows_the_next_look_while_the_interval_is_too_wide(audit):
 def test_the_commands_draw_and_estimate(drawn, tmp_path, monkeypatch, capsys):
     run, task, _, _ = drawn
     out = tmp_path / "out"
-    line = f"sample --run {run.path} --split train --by-score --until-width 0.5 --budget 40 --out {out}"
+    line = f"sample --run {run.path} --split train --by-score --until-width 0.7 --budget 40 --out {out}"
     do(monkeypatch, line)
     printed = capsys.readouterr().out
     assert "probably" in printed
