@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from al_ray.api.evaluation import compare, evaluate
     from al_ray.api.evaluation_sets import prepare_evaluation
     from al_ray.api.exporting import ExportFolder, export_model
-    from al_ray.api.grids import run_grid
+    from al_ray.api.grids import GridJob, plan_grid, run_grid
     from al_ray.api.labelling.changes import close_round, correct_labels
     from al_ray.api.labelling.page import annotate
     from al_ray.api.labelling.status import label_status
@@ -100,6 +100,8 @@ __all__ = (
     "Axes",
     "GridConfig",
     "run_grid",
+    "plan_grid",
+    "GridJob",
     "TrainConfig",
     "plan_training",
     "train_bi_encoder",
@@ -199,6 +201,8 @@ _MODULES = {
     "report": "al_ray.api.reports",
     "run": "al_ray.api.runs",
     "run_grid": "al_ray.api.grids",
+    "plan_grid": "al_ray.api.grids",
+    "GridJob": "al_ray.api.grids",
     "sample_audit": "al_ray.api.audits",
     "train_bi_encoder": "al_ray.api.training",
     "train_cross_encoder": "al_ray.api.training",

@@ -12,12 +12,14 @@ from al_ray.core.config.sections import ScoringConfig, Sides
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.datasets.tables.label_tables import labels_table
-from al_ray.metrics.handover import LAST, RoundName
+from al_ray.metrics.handover import LAST, Choice, RoundName
 from al_ray.runs.advice import advice
 from al_ray.runs.dev_labels import format_estimate
+from al_ray.runs.handover import choose_model
 from al_ray.runs.other_runs import bought_by, bound_task
 from al_ray.runs.round_table import round_table
 from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.runs.run_state import last_round
 from al_ray.runs.untrained_figures import untrained_line
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -99,6 +101,11 @@ class Run:
             BadOption: if the run has not all of its rounds.
         """
         return bought_by(self.path)
+
+    def other_choice(self) -> Choice | None:
+        """Return which model the run hands over, and why, if that is not the last one (docs/handover.md)."""
+        choice = choose_model(self.path) if last_round(self.path) else None
+        return None if choice is None or choice.round == choice.last else choice
 
     def outlook(self) -> list[str]:
         """Return whether more labels are worth their price, in words; nothing before a round is complete."""

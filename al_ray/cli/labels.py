@@ -1,4 +1,4 @@
-"""The labels of a run: python -m jobs.labels {status,export,import,correct,close} --run RUN
+"""The command labels: python -m jobs.labels {status,export,import,correct,close} --run RUN
 
 status counts the labels of each round. export writes them as pairs of texts. import adds labels bought elsewhere as a
 round of the run. correct changes labels; the next training uses the corrected ones. close ends a round that

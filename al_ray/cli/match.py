@@ -1,14 +1,12 @@
-"""Matches and clusters of texts by a trained model: python -m jobs.match --model RUN --left FILE --out DIR
+"""The command match: python -m jobs.match --model RUN --left FILE --out DIR
 
 Two tables: python -m jobs.match --model RUN --left FILE --right FILE --out DIR (docs/match.md)
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-import tyro
 
 import al_ray
+from al_ray.cli._shared.blocks import SearchCluster
 from al_ray.cli._shared.entry import as_called, parse_options
 from al_ray.cli._shared.option_types import PathOrUri, RoundName
 from al_ray.cli._shared.progress import Progress
@@ -21,8 +19,6 @@ from al_ray.core.errors import BadOption
 class MatchCommand(al_ray.MatchOptions):
     """Match texts with each other, or two sets of texts, by a trained model."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
-
     model: PathOrUri | None = None
     """Run folder, of which the best model matches (docs/handover.md); or a model folder that was copied out of its run,
     which needs --text-columns and knows no labels and no training texts. Not with --into."""
@@ -34,7 +30,7 @@ class MatchCommand(al_ray.MatchOptions):
     into: PathOrUri | None = None
     """Folder of matches of known texts: match --left with those and with each other, by the model and the rules of
     those matches."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    cluster: SearchCluster = field(default_factory=ClusterConfig)
 
     def __post_init__(self) -> None:
         """Raise BadOption for options that exclude or need one another."""

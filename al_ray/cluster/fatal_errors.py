@@ -43,28 +43,20 @@ WORDS = (
 )
 
 
-def exiting_on_fatal_errors(plain: type) -> type:
-    """Return the class with public methods that end the process when memory runs out in them or the GPU fails."""
-    methods = {
-        name: exit_on_fatal_errors(method, f"{plain.__name__}.{name}")
-        for name, method in inspect.getmembers(plain, inspect.isfunction)
-        if not name.startswith("_")
-    }
-    return type(plain.__name__, (plain,), methods)
-
-
 def exit_on_fatal_errors(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return the function or generator function so that it ends the process on such an error."""
 
     @wraps(function)
     def answered(*arguments: Any) -> Any:
-        with _ExitOnFatalErrors(name):
+        with ExitOnFatalErrors(name):
             return function(*arguments)
 
     @wraps(function)
     def yielded(*arguments: Any) -> Iterator[Any]:
-        with _ExitOnFatalErrors(name):
-            yield from function(*arguments)
+        with ExitOnFatalErrors(name):
+            # One by one: Ray sends statistics into the stream, which end here.
+            for value in function(*arguments):  # noqa: UP028
+                yield value
 
     return yielded if inspect.isgeneratorfunction(function) else answered
 
@@ -142,16 +134,18 @@ def lost_error(error: Exception) -> ActorLost:
     )
 
 
-class _ExitOnFatalErrors:
+class ExitOnFatalErrors:
     """Context of a call: exit the process on a fatal error, with its message for Ray to report."""
 
     def __init__(self, name: str) -> None:
+        """name: what is called."""
         self.name = name
 
     def __enter__(self) -> None:
-        pass
+        """Nothing is prepared."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Raise SystemExit in place of a fatal error. If the thread is not the main one, the process ends soon, too."""
         memory = out_of_memory_message(error)
         words = memory or gpu_failure_message(error)
         if not words:

@@ -51,11 +51,11 @@ class LocalRef:
 class LocalWorker:
     """The handle of a plain object, as of an actor: `worker.method.remote(...)`, with Ray's options or without."""
 
-    def __init__(self, plain: type, spec: Any, cpus: float) -> None:
+    def __init__(self, make: Callable[[Any], Any], spec: Any, cpus: float) -> None:
         """Make the object. cpus: what an actor would ask of Ray."""
-        self._name, self._threads = plain.__name__, _Threads(cpus)
+        self._name, self._threads = make.__name__, _Threads(cpus)
         with Told(f"{self._name}.__init__"), self._threads:
-            self._object: Any = plain(received(spec))
+            self._object: Any = make(received(spec))
         _here[id(self)] = self
 
     def __getattr__(self, name: str) -> Any:
@@ -208,10 +208,10 @@ class LocalWorkers:
 
     @contextmanager
     def deploy(
-        self, plain: type, specs: Sequence[Any], config: ClusterConfig, *places: object
+        self, make: Callable[[Any], Any], specs: Sequence[Any], config: ClusterConfig, *places: object
     ) -> Iterator[list[LocalWorker]]:
         """Make one object for each spec; they are dropped with the context."""
-        workers = [LocalWorker(plain, spec, config.cpus_per_shard) for spec in specs]
+        workers = [LocalWorker(make, spec, config.cpus_per_shard) for spec in specs]
         try:
             yield workers
         finally:

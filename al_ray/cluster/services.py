@@ -9,13 +9,13 @@ from functools import partial
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import DevSampler, Oracle, Retriever
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
+from al_ray.cluster.candidates.owning import pool_actor
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory
 from al_ray.cluster.places import Places
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.score_fit import refuse_scores, uses_neighbours
-from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
@@ -195,7 +195,7 @@ def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
         )
 
 
-def _refuse_unindexed(index: str, device: str, _: PoolShard) -> None:
+def _refuse_unindexed(index: str, device: str, _: object) -> None:
     """See refuse_unindexed; called on a shard."""
     refuse_unindexed(index, device)
 

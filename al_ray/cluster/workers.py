@@ -55,18 +55,19 @@ def placement(
 
 
 def deploy(
-    plain: type,
+    make: Callable[[Any], Any],
     specs: Sequence[Any],
     config: ClusterConfig,
     room: BundleSlots | None = None,
     groups: Mapping[str, int] | None = None,
 ) -> AbstractContextManager[list[Any]]:
-    """Start one worker of a plain class for each spec; they end with the context. NoPlacement after the timeout.
+    """Start one worker for each spec, with an object that it makes; they end with the context.
 
+    make: a plain class, or another function of a spec; its name is that of the workers. NoPlacement after the timeout.
     The workers answer `worker.method.remote(...)` with a reference, and with a stream after
     `worker.method.options(num_returns="streaming")`. groups: Ray's concurrency groups, with their numbers of threads.
     """
-    return _workers().deploy(plain, specs, config, room, groups)
+    return _workers().deploy(make, specs, config, room, groups)
 
 
 def run_in_worker(

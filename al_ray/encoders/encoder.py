@@ -159,9 +159,7 @@ def _read(encoded: tuple[list[Rows], torch.Tensor], rows: Rows, vectors: Vectors
     # Only unit vectors are stored in 16 bits.
     found = found if vectors.dtype != np.float16 else round_to_halves(found)
     vectors[np.searchsorted(rows, np.concatenate(group))] = found
-    # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
-    for batch in group:
-        yield len(batch)
+    yield from map(len, group)
 
 
 def grouped(tokens: Tokens, own: Sequence[Rows], budget: int) -> Iterator[list[Rows]]:

@@ -87,7 +87,7 @@ class CallableOracle:
             start = math.inf
             if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
-                    self._refuse_cost(waiting, f"{size - done:,} pairs of round {number} are open")
+                    self._refuse_cost(waiting, f"{size - done:,} pairs of {_round(number)} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
                     fault = self._start(calls, waiting.popleft()) or ""
@@ -115,7 +115,7 @@ class CallableOracle:
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
                 waiting.appendleft(self._again(call.request, result, unread, wait))
         if fault:
-            stored = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
+            stored = f"{done:,} of {size:,} pairs of {_round(number)} are answered and stored"
             raise fault if isinstance(fault, AlRayError) else OracleFailed(f"{fault}{stored}")
 
     def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:
@@ -232,3 +232,8 @@ class CallableOracle:
             f"{self.service.place}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
             f"and {SHORT.repr(right)}); {self.service.cure}, then rerun the same command to resume: "
         )
+
+
+def _round(number: int) -> str:
+    """Return what a batch is of, in words: a round, or, as number 0, an audit."""
+    return f"round {number}" if number else "the audit"

@@ -140,7 +140,7 @@ def vector_folder(pool: StoragePath) -> StoragePath:
 
 
 def single(vectors: Vectors) -> torch.Tensor:
-    """(n, d) vectors in float32, for products: a copy where they are of 16 bits, mapped, or what Ray handed over."""
+    """(n, d) vectors in float32, for products: a copy where they are of 16 bits, mapped or read-only."""
     # torch cannot express what is read-only.
     return torch.from_numpy(np.require(vectors, np.float32, "W"))
 

@@ -35,6 +35,7 @@ FUNCTIONS += [
     al_ray.load_model,
     al_ray.load_matcher,
     al_ray.run_grid,
+    al_ray.plan_grid,
     al_ray.plan_training,
     al_ray.train_bi_encoder,
     al_ray.train_cross_encoder,

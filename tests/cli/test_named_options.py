@@ -17,8 +17,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from al_ray.cli._shared import entry
 from al_ray.cli._shared.called import as_called
+from al_ray.cli._shared.registry import COMMANDS, main_of
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<!var\()(?<![\w-])--[a-z](?:[a-z0-9.-]*[a-z0-9])?")
@@ -286,12 +286,12 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     def page(name: str, *words: str) -> str:
         monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help", "all"])
         with pytest.raises(SystemExit):
-            import_module(f"al_ray.cli.{name}").main()
+            main_of(name)()
         return capsys.readouterr().out
 
     monkeypatch.setenv("COLUMNS", "100")
     result: dict[str, set[str]] = {}
-    for name in entry.sentences():
+    for name in COMMANDS:
         flags = [line for line in page(name).splitlines() if re.match(r"  -", line)]
         result[name] = {match[0] for line in flags for match in OPTION.finditer(line)}
     # No command's own name: each text is shown with the names of commands.

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from al_ray.cluster.candidates.owning import pool_actor
 from al_ray.cluster.pool import sharded_cells, sharded_pool, sharded_strata
 from al_ray.cluster.pool.ring import GROUPS, WORDS
-from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_cells import learn_cells
 from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum
 from al_ray.cluster.pool.sharded_retriever import PoolSearch

@@ -18,6 +18,7 @@ from al_ray.apps.matching.assignment_rules import Assignment
 from al_ray.core.errors import BadOption
 from al_ray.core.graph import components
 from al_ray.core.pairs import Mask, Pairs, Rows, as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 
 # Who decided about an edge: the model, or people, who said yes or no. These are not the labels of core/labels.py, where
@@ -45,24 +46,35 @@ SHRINKAGE = 0.02
 class CandidateEdges:
     """Candidate edges: distinct pairs of texts, in any order.
 
-    left, right: (n,) rows. scores: (n,), finite where the model decides, and not read elsewhere. symmetric: both
-    columns are rows of one collection and left < right. decisions: (n,) BY_MODEL, SAID_YES or SAID_NO.
+    scored: their scores are finite where the model decides, and not read elsewhere. symmetric: both columns are rows of
+    one collection and left < right. decisions: (n,) BY_MODEL, SAID_YES or SAID_NO.
     """
 
-    left: Rows
-    right: Rows
-    scores: Floats
+    scored: ScoredPairs
     symmetric: bool
     decisions: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:
-        return len(self.scores)
+        return len(self.scored)
+
+    @property
+    def left(self) -> Rows:
+        """(n,) rows of the left texts."""
+        return self.scored.pairs[:, 0]
+
+    @property
+    def right(self) -> Rows:
+        """(n,) rows of the right texts."""
+        return self.scored.pairs[:, 1]
+
+    @property
+    def scores(self) -> Floats:
+        """(n,) scores."""
+        return self.scored.scores
 
     def where(self, chosen: Mask | Rows) -> "CandidateEdges":
         """Take the edges at which the (n,) mask is true, or those at the (k,) positions, in their order."""
-        return CandidateEdges(
-            self.left[chosen], self.right[chosen], self.scores[chosen], self.symmetric, self.decisions[chosen]
-        )
+        return CandidateEdges(self.scored.at(chosen), self.symmetric, self.decisions[chosen])
 
     @property
     def texts(self) -> int:

@@ -30,11 +30,11 @@ from al_ray.apps.matching.folder import (
     write_record,
     write_undecided,
 )
-from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.core.text import read_alike
@@ -66,31 +66,33 @@ class Matching:
     texts: bool = True
     escape_formulas: bool = False
 
-    def assigned(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Assigned:
-        """(n, 2) candidates with their scores and cosines (n,) -> which match, and which the encoder cannot tell apart.
+    def assigned(self, scored: ScoredPairs) -> Assigned:
+        """Return which of (n,) candidates match, and which the encoder cannot tell apart.
 
         The latter are no edges of the assignment, so that they take the place of no match.
         """
+        pairs, scores = scored.pairs, scored.scores
         keys = self.split.space.keys(pairs)
-        unclear = self._unclear(pairs, keys, cosines)
+        unclear = self._unclear(pairs, keys, scored.cosines)
         by = decided_by(keys, self.decisions)
         by[unclear] = SAID_NO
-        edges = CandidateEdges(pairs[:, 0], pairs[:, 1], scores, self.split.space.symmetric, by)
+        edges = CandidateEdges(scored, self.split.space.symmetric, by)
         above = unclear & (scores >= self.cutoff.score) & ~is_in(keys, self.decisions.no)
         return Assigned(assign(edges, self.rule, self.cutoff.score), pairs[above][np.argsort(keys[above])])
 
-    def matches(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Matches:
-        """(n, 2) candidates with their scores and cosines (n,) -> the matches among them, the best first."""
-        assigned = self.assigned(pairs, scores, cosines)
-        pairs, scores, cosines = pairs[assigned.matches], scores[assigned.matches], cosines[assigned.matches]
-        keys = self.split.space.keys(pairs)
-        order = np.lexsort((keys, -scores))
-        scores, calibrated = scores[order], self.model.calibrated
+    def matches(self, candidates: ScoredPairs) -> Matches:
+        """Return the matches among (n,) candidates, the best first."""
+        assigned = self.assigned(candidates)
+        found = candidates.at(assigned.matches)
+        keys = self.split.space.keys(found.pairs)
+        order = np.lexsort((keys, -found.scores))
+        found, calibrated = found.at(order), self.model.calibrated
         # A scorer is fitted to scores as the search gives them; with a matcher people see p instead.
         shift = self.model.lowest_p
-        probabilities = None if calibrated is None else calibrated.probability(scores + shift if shift else scores)
+        shown = found.scores + shift if shift else found.scores
+        probabilities = None if calibrated is None else calibrated.probability(shown)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
-        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule, assigned.undecided)
+        return Matches(found, probabilities, by_label, by_rule, assigned.undecided)
 
     def _unclear(self, pairs: Pairs, keys: Keys, cosines: Floats) -> Mask:
         """Return (n,) which pairs have the cosine 1 although they read differently: the encoder cannot tell them apart.
@@ -163,7 +165,7 @@ def cluster_texts(
     cutoff the lowest score of a match is the cutoff. old_ids: (nodes,) ids of the clusters before, NO_ID for new texts.
     """
     space, nodes = matching.split.space, Nodes(matching.task)
-    edges = Edges.of(len(nodes), nodes.of(matches.pairs), matches.scores)
+    edges = Edges.of(len(nodes), ScoredPairs(nodes.of(matches.pairs), matches.scores))
     keys, rules = matching.decisions, matching.rules
     yes, no, rule, certain = (nodes.of(space.pairs(one)) for one in (keys.yes, keys.no, keys.rule, keys.certain))
     labelled = Decisions(certain, no)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,19 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
+from al_ray.apps.matching.cutoff import choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
 from al_ray.apps.matching.decisions import PairDecisions, always_pairs, known_decisions
 from al_ray.apps.matching.folder import (
     Matches,
     refuse_other,
 )
+from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
 from al_ray.apps.matching.incremental.renewal import cells_of, holds, old_clusters, renew, write_first
 from al_ray.apps.matching.incremental.state import (
     MatchState,
-    ScoredPairs,
     read_state,
     refuse_added,
     removed_if_refused,
@@ -55,6 +54,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
@@ -130,7 +130,9 @@ def match_texts(
         clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn":
-            about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
+            rules = MatchingRules(matching.rule, matching.rules, matching.cutoff)
+            table = table_record(options, model)
+            about = StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
         write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": search} | seen
         added |= {} if matches.reasons is None else {"why": matches.reasons.record}
@@ -161,7 +163,7 @@ def _matched(
     # p of a matcher does not change where the cosine of equal texts is made exact. A pair that a label or a rule alone
     # brought in is no candidate, and has p = 0.
     scores = np.maximum(candidates.cosines - shift, 0.0) if shift else candidates.cosines + (exact - cosines)
-    matches = matching.matches(pairs, scores, exact)
+    matches = matching.matches(ScoredPairs(pairs, scores, exact))
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
         matches = replace(matches, reasons=reasons)
@@ -201,12 +203,12 @@ def match_into(
     """
     with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
-        model = model_of(state.about["model"], out).allowing(options.most_unknown)
+        model = model_of(state.about.model, out).allowing(options.most_unknown)
         refuse_why(options.why, model)
         refuse_unlike(options, state.about)
-        rules, cluster_rules = state.about["rules"], ClusterRules.kept(state.about["rules"])
-        table = state.about["table"], model.config.max_length, known.symmetric
-        arrived, report = read_arrived(options, *table, cluster_rules.columns)
+        rules = state.about.rules
+        table = state.about.table, model.config.max_length, known.symmetric
+        arrived, report = read_arrived(options, *table, rules.clusters.columns)
         if model.model.matcher is not None:
             arrived = typed_as_known(arrived, known)
         grown = grow(known, arrived, options.complete)
@@ -214,18 +216,17 @@ def match_into(
             raise BadOption("`complete`: one text would be left, and a pair needs two; give a table of more rows")
         grown = replace(grown, task=as_matcher_reads(grown.task, options, model))
         split = grown.task.split("train")
-        decisions = _decisions(model, grown.task, split.name, cluster_rules, options.most)
-        score = rules["cutoff"]["score"]
-        cutoff = Cutoff(**(rules["cutoff"] | {"score": -inf if score is None else score, "count": options.most}))
+        decisions = _decisions(model, grown.task, split.name, rules.clusters, options.most)
+        cutoff = replace(rules.cutoff, count=options.most)
         matching = Matching(
-            model, grown.task, split, rules["assign"], cutoff, cluster_rules, decisions, options.texts,
+            model, grown.task, split, rules.assign, cutoff, rules.clusters, decisions, options.texts,
             options.escape_formulas,
         )  # fmt: skip
         if model.compares_all_again:
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
         else:
             scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
-            matches = matching.matches(scored.pairs, scored.scores, scored.cosines)
+            matches = matching.matches(scored)
         clustered = cluster_texts(matching, matches, old_clusters(state, known, grown), state.next_cluster)
         added = {} if matches.reasons is None else {"why": matches.reasons.record}
         record = renew(out, Outcome(matching, matches, scored, clustered, added, called), state, grown)
@@ -243,7 +244,7 @@ def _compare_again(
     # An earlier al_ray kept no cosines beside scores with a neighbourhood.
     if holds(state, matching) and state.candidates.other is not None and not why:
         scored = state.candidates
-        return matching.matches(scored.pairs, scored.scores, scored.cosines), scored
+        return matching.matches(scored), scored
     task, place = matching.task, out / task_name(matching.task)
     write_task(task, place, {"command": "match", "into": str(out)})
     config = replace(_searched(matching.model.config, MatchSearchConfig()), task=str(place))
@@ -292,19 +293,6 @@ def _decisions(model: MatchingModel, task: Task, split: str, rules: ClusterRules
     space = task.split(split).space
     decisions = known_decisions(model, task, space)
     return decisions.with_rule(always_pairs(task, rules.always, space, most)) if rules.always else decisions
-
-
-def _about(matching: Matching) -> dict[str, Any]:
-    """Return the model and the rules by which new texts are matched."""
-    cutoff = asdict(matching.cutoff)
-    return {
-        "model": model_record(matching.model),
-        "rules": {
-            "assign": matching.rule, **matching.rules.record,
-            "cutoff": cutoff | {"score": None if cutoff["score"] == -inf else cutoff["score"]},
-        },
-        **cells_of(matching),
-    }  # fmt: skip
 
 
 def _searched(config: RunConfig, options: MatchSearchConfig) -> RunConfig:

@@ -1,6 +1,7 @@
 """The HTTP interface: from requests to calls of a service, and from what it raises to codes. It knows no Ray."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -9,6 +10,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from al_ray import __version__
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.bodies import (
     Answer,
     DeleteAnswer,
@@ -72,11 +74,11 @@ class Service(Protocol):
         """Return the model, the known texts and how they are searched; NotReady while they are loaded."""
         ...
 
-    async def match(self, question: Question) -> dict[str, Any]:
+    async def match(self, question: Question) -> MatchAnswer:
         """Return the answer to a question; NotReady while a model is loaded."""
         ...
 
-    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+    async def put(self, texts: Sequence[Put]) -> PutCounts:
         """Put texts or records by id; they are on disk when this returns. NotStored if they cannot be written.
 
         BadContent for what the model does not match, such as a field that it does not compare; Refused if the encoder
@@ -84,11 +86,11 @@ class Service(Protocol):
         """
         ...
 
-    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    async def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Remove texts; it is on disk when this returns. NotStored if it cannot be written."""
         ...
 
-    async def write_table(self) -> dict[str, Any]:
+    async def write_table(self) -> StoredTable:
         """Write all known texts as a table."""
         ...
 
@@ -120,12 +122,12 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
         limit = body.limit or options.limit
         question = Question(tuple(body.texts), limit, body.at_least, tuple(body.records), body.why)
         answer = await service.match(question)
-        if "error" in answer:
-            raise HTTPException(400, answer["error"])
-        if answer["results"] is None:
-            seen = answer["sequence"]
+        if answer.error:
+            raise HTTPException(400, answer.error)
+        if answer.results is None:
+            seen = answer.sequence
             raise NotReady(f"at_least: change {body.at_least:,} is not here yet; the last one here is {seen:,}")
-        return Answer(**answer)
+        return Answer.of(answer)
 
     @api.put("/texts", responses=STORED, dependencies=bearer)
     async def put(body: PutBody) -> PutAnswer:
@@ -137,19 +139,19 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
         _limit(options, name, ids, ".id")
         _refuse_repeated(ids, f"{name}[{{}}].id")
         texts: list[Put] = [(one.id, one.text) for one in body.texts]
-        return PutAnswer(**await service.put([*texts, *((one.id, one.record) for one in body.records)]))
+        return PutAnswer(**asdict(await service.put([*texts, *((one.id, one.record) for one in body.records)])))
 
     @api.delete("/texts", responses=STORED, dependencies=bearer)
     async def delete(body: DeleteBody) -> DeleteAnswer:
         """Remove known texts. It is on disk before this is answered."""
         _limit(options, "ids", body.ids)
         _refuse_repeated(body.ids, "ids[{}]")
-        return DeleteAnswer(**await service.remove(body.ids))
+        return DeleteAnswer(**asdict(await service.remove(body.ids)))
 
     @api.post("/table", responses=STORED, dependencies=bearer)
     async def table() -> TableAnswer:
         """Write all known texts as a table into the store, for jobs.match --into DIR SIDE TABLE --complete."""
-        return TableAnswer(**await service.write_table())
+        return TableAnswer(**asdict(await service.write_table()))
 
 
 def _add_state(api: FastAPI, service: Service, metrics: Metrics, bearer: list[Any]) -> None:

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from al_ray.apps.serving.answers import PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.apps.serving.model_name import MODEL, ModelName, read_model_name
 from al_ray.apps.serving.text_lines import (
@@ -187,29 +188,27 @@ class StoreWriter:
         """Return why this writer writes no more, "" if it does; another one can begin in its place."""
         return self._journal.broken
 
-    def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+    def put(self, texts: Sequence[tuple[str, str]]) -> PutCounts:
         """Add texts, or replace those with a known id; they are on disk when this returns. Return the counts."""
         new = sum(one not in self.texts for one, _ in texts)
         fresh = [(one, text) for one, text in texts if one not in self.texts or self.texts[one].text != text]
         self._change(fresh, ())
-        return {"added": new, "changed": len(fresh) - new, "same": len(texts) - len(fresh)}
+        return PutCounts(self.number, new, len(fresh) - new, len(texts) - len(fresh))
 
-    def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Remove texts; it is on disk when this returns. Return how many were there, and how many were not."""
         there = [one for one in ids if one in self.texts]
         self._change((), there)
-        return {"removed": len(there), "unknown": len(ids) - len(there)}
+        return RemovedCounts(self.number, len(there), len(ids) - len(there))
 
-    def write_table_for_matching(self, fields: Sequence[str] = ()) -> dict[str, Any]:
-        """Write all texts as a table that jobs.match --into can take; return what TableAnswer has.
+    def write_table_for_matching(self, fields: Sequence[str] = ()) -> StoredTable:
+        """Write all texts as a table that jobs.match --into can take; return what was written.
 
         fields: of records, which have a column each.
         """
         path = self._write_records(fields) if fields else self.write_table()
-        return {
-            "sequence": self.number, "path": str(path), "texts": len(self.texts), "side": self.source.side,
-            "text_columns": list(fields) or ["text"], "id_column": id_column(fields),
-        }  # fmt: skip
+        columns = list(fields) or ["text"]
+        return StoredTable(self.number, str(path), len(self.texts), self.source.side, columns, id_column(fields))
 
     def write_table(self) -> Path:
         """Write all texts as a table, and remove older tables; return its path."""

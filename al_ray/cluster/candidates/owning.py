@@ -4,8 +4,9 @@ With a matcher, what a shard says of a pair is its score of two stages (core/two
 counts, samples, positives, searches. So all that is computed from scores works with a matcher as it does with cosines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from al_ray.cluster.candidates.finding import SIDES, FindsCandidates, Summaries
 from al_ray.cluster.candidates.records import WAYS
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
 from al_ray.cluster.watchdog import watched
-from al_ray.cluster.workers import wait_for
+from al_ray.cluster.workers import add_to_counter, wait_for
 from al_ray.core.candidates import Candidates
 from al_ray.core.hashing import hash_keys
 from al_ray.core.labels import Model
@@ -41,16 +42,17 @@ from al_ray.search.candidate_ranks import (
     score_without_labels,
 )
 from al_ray.search.join.best_of_each import BestPartners, PartnerTable
+from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.uri import storage_path
 
 
 class OwnsCandidates(FindsCandidates):
-    """What an actor adds to a shard that scores candidates. The stream of a stage of its own has WORDS words."""
+    """The actor of a shard of a run: the stages of candidates, beside all others. Its own streams have WORDS words."""
 
-    def __init__(self, spec: ShardSpec) -> None:
+    def __init__(self, shard: PoolShard) -> None:
         """Own nothing yet."""
-        super().__init__(spec)
+        super().__init__(shard)
         self._owned = dict[str, OwnedCandidates]()
         # Scores of candidates by place, under one matcher.
         self._ranked_by, self._ranked = "", dict[str, Floats]()
@@ -131,7 +133,7 @@ class OwnsCandidates(FindsCandidates):
     def features_of(self, model: Model, ring: Ring, own: OwnRequest, pairs: Pairs) -> Stage[tuple[Rows, Features]]:
         """(n, 2) pairs of a split -> places (k,) of those whose right text is here, and their features (k, F)."""
         owned, keys = self._candidates(own), own.keys(pairs)
-        places = np.flatnonzero(is_in(pairs[:, 1], self._part(model, ring.right).rows))
+        places = np.flatnonzero(is_in(pairs[:, 1], self.texts_of(model, ring.right).rows))
         cosines = self._cosines_of(model, ring, keys[places], own)
         yield WORDS
         yield places, self._compare(keys[places], cosines, owned.left, owned.right, own)
@@ -172,7 +174,7 @@ class OwnsCandidates(FindsCandidates):
             self._sampled_of = None
 
     def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
-        """As PoolShard.score_sample, by both stages within `count_sample` of a model with a matcher."""
+        """As PullsFromPeers.score_sample, by both stages within `count_sample` of a model with a matcher."""
         cosines = super().score_sample(model, part, queries, pairs, thresholds)
         return cosines if self._sampled_of is None else self._placed(model, self._sampled_of, pairs, cosines)
 
@@ -227,6 +229,16 @@ class OwnsCandidates(FindsCandidates):
     def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
         """(n,) keys with cosines, and summaries of all texts -> (n, F) features."""
         return self.records(own.reference).features(own.pairs(keys), cosines, left, right)
+
+
+def pool_actor(shard: type[PoolShard]) -> Callable[[ShardSpec], OwnsCandidates]:
+    """Return what makes an actor that has a shard of a class, whose name the actor has."""
+
+    def make(spec: ShardSpec) -> OwnsCandidates:
+        return OwnsCandidates(shard(spec, partial(add_to_counter, "texts_embedded")))
+
+    make.__name__ = shard.__name__
+    return make
 
 
 def _tables(summaries: Sequence[Summaries], own: OwnRequest) -> tuple[Floats, Floats]:

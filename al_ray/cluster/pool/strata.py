@@ -24,7 +24,7 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.owned_strata import OwnedStrata, SampleCut, StrataRequest, merge_samples
 from al_ray.runs.evaluation_sets import StoredSet, write_set
 from al_ray.search.knn_merge import KnnRequest, members, select
-from al_ray.search.shard_spec import ShardSpec
+from al_ray.search.shard import PoolShard
 from al_ray.storage.uri import StoragePath
 
 
@@ -33,11 +33,11 @@ class _SampleLost(Exception):
 
 
 class OwnsStrata(PullsFromPeers):
-    """What an actor adds to a shard when evaluation sets are made."""
+    """The stages in which evaluation sets are made."""
 
-    def __init__(self, spec: ShardSpec) -> None:
+    def __init__(self, shard: PoolShard) -> None:
         """Own nothing yet."""
-        super().__init__(spec)
+        super().__init__(shard)
         self._near_by_owner: list[Keys] | None = None
         self._strata: OwnedStrata | None = None
 
@@ -82,14 +82,14 @@ class OwnsStrata(PullsFromPeers):
             return
         left = self._rows_of_all(model, ring, ring.left)
         right = left if ring.right == ring.left else self._rows_of_all(model, ring, ring.right)
-        space = PairSpace(left, right, request.width, request.symmetric, self._rule)
-        own = self._part(model, ring.right).rows
+        space = PairSpace(left, right, request.width, request.symmetric, self.rule)
+        own = self.texts_of(model, ring.right).rows
         self._strata = OwnedStrata.of(request, space, own, near, np.concatenate(cosines))
         yield self._strata.sizes()
 
     def ask_strata(self, model: Model, ring: Ring, method: str, *arguments: Any) -> Stage[Any]:
         """Call a method of OwnedStrata; None if this shard has lost its strata."""
-        self._use(model)
+        self.use(model)
         # All owners have their near pairs now.
         self._near_by_owner = None
         yield None if self._strata is None else getattr(self._strata, method)(*arguments)
@@ -101,7 +101,7 @@ class OwnsStrata(PullsFromPeers):
 
         place, made_from: as write_set takes them.
         """
-        self._use(model)
+        self.use(model)
         if self._strata is None:
             yield None
             return
@@ -140,10 +140,6 @@ class OwnsStrata(PullsFromPeers):
         self._strata = None
         yield ()
 
-    def rows_of(self, model: Model, part: str) -> Rows:
-        """The sorted rows of a part that are this shard's, for a peer."""
-        return self._part(model, part).rows
-
     def near_of(self, owner: int) -> Keys | None:
         """Sorted keys of the near pairs that this shard found for an owner; None if it has lost them."""
         return None if self._near_by_owner is None else self._near_by_owner[owner]
@@ -158,10 +154,11 @@ class OwnsStrata(PullsFromPeers):
         """The sorted rows of a part of all shards."""
         return np.sort(np.concatenate(wait_for(ring.ask("rows_of", SERVE, model, part))))
 
-    def _use(self, model: Model) -> None:
-        if self._digest != model.weights:
+    def use(self, model: Model) -> None:
+        """As ShardActor.use; what was found by other weights is dropped."""
+        if self.weights != model.weights:
             self._near_by_owner = self._strata = None
-        super()._use(model)
+        super().use(model)
 
 
 def split_by_owner(keys: Keys, owners: npt.NDArray[np.uint16], shards: int) -> list[Keys]:

@@ -58,6 +58,8 @@ def average_precision(
     cosines: (n,) of the drawn pairs. None if a band has no answer, or if no pair was labelled a match. Over all pairs,
     the value is that of the labelled pairs: if none of the rest matched, only the interval says what may be missing.
     """
+    # The labels of cells stand for different numbers of pairs, which this does not know.
+    assert audit.model is None
     cut = audit.bands if over_all else tuple(band for band in audit.bands if band[1] <= audit.reach)
     of_rest = cosines[audit.ranks == audit.reach] if over_all else None
     bands = _bands(_Ranks(audit, of_rest), cut, cosines)

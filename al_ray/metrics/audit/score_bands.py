@@ -18,6 +18,7 @@ import numpy.typing as npt
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats, Labels
+from al_ray.metrics.audit.answer_cells import CellPart, cell_part, cells_of
 from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, TAIL, End, estimate, possible
 from al_ray.metrics.average_precision import Estimate, Ints
 
@@ -87,6 +88,9 @@ class Part:
         return possible(self.matches, self.answered, self.size, end, rng)
 
 
+AnyPart = Part | CellPart
+
+
 @dataclass(frozen=True)
 class AtThreshold:
     """Estimates at a threshold; None without a pair or an answer there.
@@ -94,7 +98,7 @@ class AtThreshold:
     pairs: how many reach it, counted exactly. precision: the share of them that match. recall: the share of all matches
     of the split that reach it. recall_of_reach: the same, of the matches among the first `reach` pairs.
     labels_for_half: about how many labels of the rest, all of them no, would show that recall is at least one half;
-    None if no number would, 0 if it is shown already.
+    None if no number would, 0 if it is shown already; None with a language model.
     """
 
     threshold: float
@@ -114,6 +118,8 @@ class BandAudit:
     ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
     top: the rank up to which bands grow tenfold, `reach` if None. uniform: one band goes up to `top` instead, and all
     pairs are drawn from it (a second draw, second_draw.py).
+    model: (n,) answers of a language model to the pairs drawn, if it was asked: NO, YES, UNSURE, or OPEN for none. Then
+    people were asked for some of each cell alone, and `labels` are OPEN for the others (answer_cells.py).
     tail: the chance that the truth lies below an interval, and that it lies above: 0.025 for 95%.
     """
 
@@ -125,6 +131,7 @@ class BandAudit:
     labels: Labels
     top: int | None = None
     uniform: bool = False
+    model: Labels | None = None
     tail: float = TAIL
 
     @property
@@ -244,13 +251,17 @@ class BandAudit:
         """Return how many ranked pairs reach a cosine."""
         return int(np.searchsorted(-self.cosines, -threshold, side="right"))
 
-    def parts(self, start: int, stop: int) -> list[Part]:
+    def parts(self, start: int, stop: int) -> list[AnyPart]:
         """Return the parts of the bands within ranks start to stop."""
         cuts = [((max(low, start), min(high, stop)), (low, high)) for low, high in self.bands]
         return [self.part(within, band) for within, band in cuts if within[0] < within[1]]
 
-    def part(self, within: Band, band: Band) -> Part:
+    def part(self, within: Band, band: Band) -> AnyPart:
         """Return the part of a band within some ranks."""
+        if self.model is not None:
+            inner, outer = (self._drawn(ranks) for ranks in (within, band))
+            of_part, of_band = (cells_of(self.model[own], self.labels[own]) for own in (inner, outer))
+            return cell_part(within[1] - within[0], of_part, of_band)
         matches, answered = self._count(within)
         of_band, in_band = self._count(band)
         share = matches / answered if answered else of_band / in_band if in_band else float("nan")
@@ -258,17 +269,25 @@ class BandAudit:
 
     def _count(self, band: Band) -> tuple[int, int]:
         """Return how many pairs of a band were labelled yes, and how many yes or no."""
-        labels = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
+        labels = self.labels[self._drawn(band)]
         matches = int((labels == YES).sum())
         return matches, matches + int((labels == NO).sum())
 
+    def _drawn(self, band: Band) -> npt.NDArray[np.bool_]:
+        """Return (n,) which of the pairs drawn have ranks in a band."""
+        return (self.ranks >= band[0]) & (self.ranks < band[1])
 
-def _sum(parts: Sequence[Part], known: int) -> float:
+
+def _sum(parts: Sequence[AnyPart], known: int) -> float:
     return known + float(sum(part.size * part.share for part in parts))
 
 
 def _ratio(
-    above: Sequence[Part], below: Sequence[Part] | None, known: tuple[int, int], rng: np.random.Generator, tail: float
+    above: Sequence[AnyPart],
+    below: Sequence[AnyPart] | None,
+    known: tuple[int, int],
+    rng: np.random.Generator,
+    tail: float,
 ) -> Estimate | None:
     """Estimate matches above over matches above and below; if `below` is None, over known[1] pairs.
 
@@ -292,13 +311,13 @@ def _ratio(
     return estimate(_sum(above, known[0]) / over, figure, tail)
 
 
-def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
+def _labels_for_half(above: float, near: float, rest: Sequence[AnyPart]) -> int | None:
     """Return the number n of labels of the rest, all no, that shows a recall of one half; see AtThreshold.
 
     With them at most size * ln(1/0.025) / n pairs of the rest match, which must be at most above - near.
     """
     spare = above - near
-    if not rest or rest[0].matches or not isfinite(spare) or spare <= 0:
+    if not rest or isinstance(rest[0], CellPart) or rest[0].matches or not isfinite(spare) or spare <= 0:
         return None
     enough = min(rest[0].size, ceil(rest[0].size * log(1 / TAIL) / spare))
     return 0 if rest[0].answered >= enough else enough

@@ -13,6 +13,7 @@ from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Bat
 from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
+from al_ray.core.task import Task
 from al_ray.oracles.function import SLACK, CallableOracle
 from al_ray.oracles.llm.check import Check, begun
 from al_ray.oracles.llm.client import Client
@@ -22,14 +23,15 @@ from al_ray.oracles.llm.store import AnswerStore, RawAnswer
 from al_ray.oracles.replies import Texts
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.uri import StoragePath
 
 PREFIX = "llm:"
 # Requests that a dry run shows.
 SHOWN = 2
 
 
-def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
-    """Return the service of a run; BadOption if an option is missing that it needs."""
+def llm_service(options: OracleConfig, place: StoragePath, task: Task) -> LlmService:
+    """Return the service whose raw answers lie in the folder of a run or an audit; BadOption if it lacks an option."""
     config = options.llm
     if not config.model.strip():
         raise BadOption(
@@ -40,12 +42,19 @@ def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
         raise BadOption(
             "`max_cost` needs `llm.input_price` and `llm.output_price`, or nothing tells what a label costs"
         )
-    if config.both_orders and not journal.task.symmetric:
+    if config.both_orders and not task.symmetric:
         raise BadOption(
             "`llm.both_orders` needs a symmetric task; leave it out: left and right texts differ in kind here"
         )
-    config = replace(config, definition=_definition(config.definition))
-    return LlmService(config, Client(config, options.call_timeout), AnswerStore(journal.path), journal.task.symmetric)
+    config = replace(config, definition=read_definition(config.definition))
+    return LlmService(config, Client(config, options.call_timeout), AnswerStore(place), task.symmetric)
+
+
+def format_requests(service: LlmService, parts: Sequence[Sequence[Texts]]) -> list[str]:
+    """Return the messages of the first SHOWN requests for parts of pairs."""
+    requests = [request for part in parts[:SHOWN] for request in service.requests(part)]
+    lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
+    return lines[: 2 * SHOWN]
 
 
 def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
@@ -63,7 +72,7 @@ def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
     return max(0.0, store.cost - counted) if store.cost > counted * (1 + SLACK) else 0.0
 
 
-def _definition(text: str) -> str:
+def read_definition(text: str) -> str:
     """Return the definition of a match: the text, or what is in @FILE."""
     if not text.startswith("@"):
         return text
@@ -170,14 +179,12 @@ class LlmOracle:
 
     def _dry_run(self, number: int, texts: list[Texts]) -> str:
         parts = [texts[start : start + self.per_call] for start in range(0, len(texts), self.per_call)]
-        requests = [request for part in parts[:SHOWN] for request in self.service.requests(part)]
-        lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
         most = sum(map(self.service.expected_cost, parts))
         price = "an unknown price (give `llm.input_price` and so on)"
         if self._config.priced:
             price = f"at most {most:,.6g}, if no request has to be repeated"
         end = f"dry run: nothing was bought; the {len(texts):,} open pairs of round {number} would cost {price}"
-        return "\n".join([*lines[: 2 * SHOWN], end])
+        return "\n".join([*format_requests(self.service, parts), end])
 
     def _examples(self, number: int, batch: Batch) -> list[Example]:
         """Return examples for a round, half of them matches where there are as many: of train, and none of the batch.

@@ -59,6 +59,10 @@ class LlmService:
             return None
         return both_ways(one, other[0]) if other and other[0] else one
 
+    def unreadable(self, texts: Texts) -> int:
+        """Return how many replies about a pair had no readable answer to it."""
+        return max(self.store.unreadable[self.prompts.key(way)] for way in self._ways(texts))
+
     def expected_cost(self, pairs: Sequence[Texts]) -> float:
         """Return an upper bound of what a call with these pairs costs."""
         return sum(self._bound(self.prompts.request(wanted)) for wanted in self._wanted(pairs))

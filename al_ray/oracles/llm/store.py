@@ -8,6 +8,7 @@ whatever groups the pairs are asked the next time.
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -48,6 +49,8 @@ class AnswerStore:
         self.folder, self._lock = run / FOLDER, threading.Lock()
         self._answers = dict[str, Answer]()
         self.models, self.cost = set[str](), 0.0
+        # How often the model that answers gave no readable answer to a pair.
+        self.unreadable = Counter[str]()
         names = [path.name for path in self.folder.glob("*.json")] if self.folder.exists() else []
         self._last = max((int(name.removesuffix(".json")) for name in names if NAME.fullmatch(name)), default=0)
         for name in sorted(filter(NAME.fullmatch, names), key=lambda name: int(name.removesuffix(".json"))):
@@ -71,6 +74,8 @@ class AnswerStore:
         self.cost += raw.cost
         if raw.model and any(raw.answers):
             self.models.add(raw.model)
+        if raw.reply is not None and (raw.model in self.models or not self.models):
+            self.unreadable.update(key for key, one in zip(raw.keys, raw.answers, strict=True) if one is None)
         self._answers |= {key: one for key, one in zip(raw.keys, raw.answers, strict=True) if one is not None}
 
     def _read(self, path: StoragePath) -> None:

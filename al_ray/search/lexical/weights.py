@@ -112,8 +112,10 @@ class GramWeights:
     def used(self) -> npt.NDArray[np.int64]:
         """Return the columns (u,) that have a weight, ascending."""
         counts = self.frequencies.counts
-        counted = np.flatnonzero((counts > 0) & (counts <= self.most))
-        return np.union1d(counted, self.uncounted[counts[self.uncounted] == 0])
+        has_weight = (counts > 0) & (counts <= self.most)
+        # np.union1d takes a second where all 3-grams but a few are uncounted, as in a service that knows records.
+        has_weight[self.uncounted[counts[self.uncounted] == 0]] = True
+        return np.flatnonzero(has_weight)
 
     def weigh(self, rows: Rows, grams: Grams) -> WeightedTexts:
         """Return the weights of the 3-grams of texts of (n,) rows; those that no text of the task has have none."""
@@ -138,5 +140,8 @@ class GramWeights:
     def _inverse(self) -> npt.NDArray[np.float64]:
         """The inverse document frequency (u,) of each used column."""
         # By the logarithm of the C library: that of NumPy may differ in its last bit from one processor to another.
-        known, at = np.unique(self.frequencies.counts[self.used], return_inverse=True)
-        return np.array([math.log((1 + self.frequencies.texts) / (1 + df)) + 1 for df in known.tolist()])[at]
+        counts = self.frequencies.counts[self.used]
+        by_count = np.zeros(counts.max(initial=0) + 1)
+        for df in np.flatnonzero(np.bincount(counts)).tolist():
+            by_count[df] = math.log((1 + self.frequencies.texts) / (1 + df)) + 1
+        return by_count[counts]

@@ -12,6 +12,7 @@ import pytest
 
 import al_ray
 from al_ray.apps.matching.folder import Matches, write_matches, write_record
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.storage.formulas import FormulaCells
 from tests.apps.audit.test_audit_job import do, fill, run_folder
@@ -36,7 +37,7 @@ def match_folder(folder: Path, task: Task, count: int = 60, texts: bool = True, 
     pairs, by_label = space.pairs(np.sort(space.at(np.arange(count)))), np.arange(count) % 5 == 0
     write_matches(
         folder / "matches",
-        Matches(pairs, scores, scores, None, by_label, ~by_label & by_label),
+        Matches(ScoredPairs(pairs, scores), None, by_label, ~by_label & by_label),
         task,
         texts,
         FormulaCells(escape=False),

@@ -118,7 +118,15 @@ def test_other_options_are_refused(drawn, audit, tmp_path):
         al_ray.sample_audit(unreached, untrained)
 
 
-@pytest.mark.parametrize("values", [{"until_width": 0.1}, {"of": "recall"}, {"by_score": True, "until_width": 2.0}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"until_width": 0.1},
+        {"of": "recall"},
+        {"by_score": True, "until_width": 2.0},
+        {"by_score": True, "until_width": 0.1, "oracle": "llm"},
+    ],
+)
 def test_options_that_do_not_go_together_are_refused(values):
     with pytest.raises(BadOption, match=r"until_width"):
         al_ray.AuditConfig(**values)

@@ -10,7 +10,6 @@ from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.incremental.merging import Requery
 from al_ray.apps.matching.incremental.order import task_of
-from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.search import exact_cosines, find_candidates
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.token_store import pool_folder, read_coverage
@@ -18,6 +17,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.progress import OnProgress
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.encoder import with_left_prompt

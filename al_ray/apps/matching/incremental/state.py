@@ -15,20 +15,20 @@ leaves the old state or the new one.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.apps.matching.clusters.nodes import Nodes
-from al_ray.apps.matching.clusters.rules import ClusterRules
+from al_ray.apps.matching.incremental.about import CLUSTERS as CLUSTER_COUNTS
+from al_ray.apps.matching.incremental.about import TEXTS, StateAbout
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
-from al_ray.core.scorer import Floats
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.strings import Strings, as_array
 from al_ray.datasets.task_folder import read_task
@@ -54,31 +54,13 @@ CURE = "restore it, or match all texts again with another `out`"
 
 
 @dataclass(frozen=True)
-class ScoredPairs:
-    """Distinct pairs (n, 2) of rows with their scores (n,).
-
-    other: their cosines (n,), where a matcher or a neighbourhood gives scores that are none.
-    """
-
-    pairs: Pairs
-    scores: Floats
-    other: Floats | None = None
-
-    @property
-    def cosines(self) -> Floats:
-        """Return the cosines (n,), which are the scores unless others are given."""
-        return self.scores if self.other is None else self.other
-
-
-@dataclass(frozen=True)
 class MatchState:
     """The result of matching a set of texts.
 
     number: of the state, from 1. task: name of the folder of its texts. candidates: the pairs that may be matches, with
     rows of that task. yes, no: (n, 2) pairs whose labels overruled the model. clusters: (nodes,) ids of the clusters;
     of two tables the right texts follow the left ones, and earlier versions have none. next_cluster: first id that was
-    never used. about: the model, the rules, the columns of the tables, and the counts of changes, as JSON; with a
-    matcher also `cells` (digest_of_cells).
+    never used. about: the model, the rules, the columns of the tables, and the counts of changes.
     """
 
     number: int
@@ -88,7 +70,7 @@ class MatchState:
     no: Pairs
     clusters: Rows
     next_cluster: int
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: StateAbout
 
 
 def task_name(task: Task) -> str:
@@ -137,6 +119,11 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
         check_fields(f"the field about of {folder / STATE}", part, names, CURE)
+    for name, names in (("texts", TEXTS), ("clusters", CLUSTER_COUNTS)):
+        # Only new texts bring them.
+        if name in about["about"]:
+            place = f"the field {name} of the field about of {folder / STATE}"
+            check_fields(place, about["about"][name], dict.fromkeys(names, int), CURE)
     rules = about["about"]["rules"]
     # Earlier versions kept the clustering alone.
     check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, CURE)
@@ -155,10 +142,10 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     candidates = ScoredPairs(_pairs(found), found["score"].to_numpy(), cosines)
     state = MatchState(
         about["number"], about["task"], candidates, pairs[yes], pairs[~yes], clusters,
-        about["next_cluster"], about["about"],
+        about["next_cluster"], StateAbout.of_dict(about["about"]),
     )  # fmt: skip
     task = read_task(file_in(folder, about["task"], folder / STATE, CURE))
-    columns = ClusterRules.kept(rules).columns
+    columns = state.about.rules.clusters.columns
     return state, _with_columns(task, inner / COLUMNS, columns) if columns else task
 
 
@@ -191,8 +178,8 @@ def write_state(folder: StoragePath, state: MatchState, task: Task) -> None:
     write_root(
         folder / STATE,
         {
-            "number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about),
-            "cosines": state.candidates.other is not None,
+            "number": state.number, "task": state.task, "next_cluster": state.next_cluster,
+            "about": state.about.as_dict(), "cosines": state.candidates.other is not None,
         },
     )  # fmt: skip
 

@@ -10,8 +10,7 @@ import pytest
 
 from al_ray.apps.papers.paraphrase.comparison import compared, points
 from al_ray.apps.papers.paraphrase.folder import ParaphraseFolder
-from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Train
-from al_ray.cli._paraphrase.pipeline import run_command
+from al_ray.cli.paraphrase import Compare, Evaluate, Index, Search, Train, run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task, write_task

@@ -42,7 +42,7 @@ def match_of(run: Path, monkeypatch, folder: Path, sides: dict[str, Rows], text:
 
 def answered(matcher, *texts: str) -> list[dict[str, float]]:
     [answer] = matcher.answer([Question(texts, 1000)])
-    found = [[(one["id"], one["score"]) for one in results] for results in answer["results"]]
+    found = [[(one.id, one.score) for one in results] for results in answer.results]
     assert all(one == sorted(one, key=lambda match: -match[1]) for one in found)
     return [dict(one) for one in found]
 
