@@ -2,11 +2,11 @@
 
 A study is a dataclass of options with a method `results`, in its own file; SHOWN lists all of them with what formats
 their results. `simulate` compares strategies and `recipes` trainings, `adaptivity` draws a map of simulated runs,
-`simulate-audits`, `promises`, `calibrations`, `intervals` and `two-samples` measure statistics, `matches` measures what
-jobs.match wrote, `month` a model whose texts change, `records` what labels buy with a matcher, `scored-pairs` what
-another tool scored, `other-tools` Splink and dedupe beside al_ray, `handover` which models of runs rules would choose,
-and `guess` how well what more labels bring is guessed. `roofline` computes the least times of a GPU, and
-`records-picture` draws README's picture.
+`simulate-audits`, `promises`, `calibrations`, `intervals`, `two-samples` and `widths` measure statistics, `matches`
+measures what jobs.match wrote, `month` a model whose texts change, `records` what labels buy with a matcher,
+`scored-pairs` what another tool scored, `other-tools` Splink and dedupe beside al_ray, `handover` which models of runs
+rules would choose, and `guess` how well what more labels bring is guessed. `roofline` computes the least times of a
+GPU, and `records-picture` draws README's picture.
 """
 
 from collections.abc import Callable
@@ -32,6 +32,7 @@ from studies.records.scored_file import ScoredPairs, format_scored
 from studies.roofline import Roofline
 from studies.simulating import SimulateAudits, format_tables
 from studies.two_samples import TwoSamples, format_two_samples
+from studies.widths import Widths, format_widths
 
 AS_JSON: dict[type, Callable[[Any], str]] = {
     SimulateAudits: format_tables,
@@ -43,6 +44,7 @@ AS_JSON: dict[type, Callable[[Any], str]] = {
     Calibrations: format_calibrations,
     Intervals: format_intervals,
     TwoSamples: format_two_samples,
+    Widths: format_widths,
 }
 """Studies whose results are also written to --out, as JSON."""
 SHOWN: dict[type, Callable[[Any], str]] = AS_JSON | {

@@ -41,7 +41,8 @@ class Sample(al_ray.AuditConfig):
     matches: Path | None = None
     """Folder that jobs.match wrote, in place of --run: draw from its matches. Goes with --budget, --seed and --out."""
     out: Path | None = None
-    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score or MATCHES/audit when not given."""
+    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score, RUN/audit-SPLIT-until-width or MATCHES/audit when not
+    given."""
     cluster: SearchCluster = field(default_factory=ClusterConfig)
     oracle_options: Answering = field(default_factory=OracleConfig)
     llm: Model = field(default_factory=LlmConfig)
@@ -67,6 +68,8 @@ class Sample(al_ray.AuditConfig):
             "threshold_for",
             "oracle",
             "answers",
+            "until_width",
+            "of",
         )
         others = [name for name in names if getattr(self, name) != getattr(plain, name)]
         if others:

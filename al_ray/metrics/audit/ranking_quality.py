@@ -75,7 +75,7 @@ def average_precision(
         rivals = [replace(one, places=one.places[:0]) if end == "high" and len(one.ranks) else one for one in found]
         return _draws(rivals, [end if sign else OPPOSITE[end] for sign in signs], 1 if end == "low" else np.inf, rng)
 
-    return estimate(value, figure)
+    return estimate(value, figure, audit.tail)
 
 
 @dataclass(frozen=True)
