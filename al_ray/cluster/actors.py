@@ -16,7 +16,7 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from al_ray.cluster.actor_host import ActorHandle, HostSpec, start_actor
-from al_ray.cluster.fatal_errors import RESTARTS, exit_on_fatal_errors, lost_error, refuse_ending
+from al_ray.cluster.fatal_errors import RESTARTS, exit_if_ending, exit_on_fatal_errors, lost_error
 from al_ray.cluster.places import BundleSlots, bundle_of
 from al_ray.cluster.room import await_again, describe_room, reserve
 from al_ray.cluster.working_folder import working_here
@@ -196,7 +196,7 @@ def get_results(refs: Any) -> Any:
         try:
             return ray.get(refs, timeout=_wait_seconds())
         except GetTimeoutError:
-            _refuse_unplaced()
+            _await_placements()
         except RayTaskError as error:
             if isinstance(error.cause, RayError):
                 raise lost_error(error.cause) from error
@@ -213,7 +213,7 @@ def wait_for(refs: Any) -> Any:
         try:
             return ray.get(refs, timeout=1.0)
         except GetTimeoutError:
-            refuse_ending()
+            exit_if_ending()
 
 
 def stream_results(stream: Any) -> Iterator[Any]:
@@ -233,7 +233,7 @@ def wait_for_first(calls: list[Any], seconds: float | None = None) -> Any:
         ready, _ = ray.wait(calls, timeout=_wait_seconds() if seconds is None else seconds)
         if ready or seconds is not None:
             return ready[0] if ready else None
-        _refuse_unplaced()
+        _await_placements()
 
 
 def _wait_seconds() -> float | None:
@@ -241,7 +241,7 @@ def _wait_seconds() -> float | None:
     return min((places.config.timeout for places in _placements), default=None)
 
 
-def _refuse_unplaced() -> None:
+def _await_placements() -> None:
     for places in _placements:
         places.await_all()
     logger.info("no answer for %.0f s; every actor is placed, so the wait continues", _wait_seconds() or 0)

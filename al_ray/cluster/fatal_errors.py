@@ -72,7 +72,7 @@ def _end_when_due() -> None:
     os._exit(1)
 
 
-def refuse_ending() -> None:
+def exit_if_ending() -> None:
     """SystemExit after a fatal error in another thread of this process."""
     if _ending:
         raise SystemExit(_ending[0]) from None

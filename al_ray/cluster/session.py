@@ -61,7 +61,7 @@ def _is_connected() -> bool:
     return ray is not None and ray.is_initialized()
 
 
-def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
+def require_shared_folders(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
     """BadOption for a local folder where several nodes are to read and write it, unless it is declared shared."""
     nodes = live_nodes()
     for folder in folders:

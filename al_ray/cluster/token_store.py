@@ -25,7 +25,7 @@ from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.pair_rules import write_rule
 from al_ray.datasets.task_folder import read_about, read_task, read_texts
-from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
+from al_ray.encoders.encoder import TextEncoder, check_prompts, learn_words, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import StoredTokens, batch_order, fetched_tokens, has_chunk, store_array
 from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, prompt_length
@@ -70,7 +70,7 @@ def prepare_pool(
     watch: OnProgress = no_progress,
 ) -> StoragePath:
     """Return the pool folder, written by workers if it is not complete; BadOption for prompts that cannot be used."""
-    refuse_prompts(encoder, task.symmetric)
+    check_prompts(encoder, task.symmetric)
     folder = pool_folder(task, encoder, out)
     if not (folder / ENCODER).is_file():
         source = str(task_folder.resolve()), encoder, str(folder)
@@ -115,7 +115,7 @@ def same_tokens(folder: StoragePath, symmetric: bool, pairs: Pairs) -> Mask:
     return columns[0] == columns[1]
 
 
-def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:
+def check_same_encoder(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:
     """Raise BadFile if the encoder is another than when a run first used the pool folder.
 
     Otherwise its models would be trained from other weights, or with token ids of another tokenizer. out: the run.

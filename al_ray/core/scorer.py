@@ -126,7 +126,7 @@ def sigmoid(logits: Floats) -> Floats:
     return np.where(logits >= 0, 1.0, small) / (1.0 + small)
 
 
-def refuse_nan(scores: Cosines) -> None:
+def check_no_nan(scores: Cosines) -> None:
     """Raise BadFile if any score is NaN."""
     if len(scores) and np.isnan(scores.max()):
         raise BadFile(

@@ -47,7 +47,7 @@ def read_rows(path: StoragePath, schema: pa.Schema) -> Rows:
             group.validate(full=True)
             start, end = end, end + len(group)
             for column, name in enumerate(schema.names):
-                _refuse_nulls(path, group[name], name)
+                _check_no_nulls(path, group[name], name)
                 rows[start:end, column] = group[name].to_numpy()
     return rows
 
@@ -118,7 +118,7 @@ class _CorpusFile:
             column = self.parquet.read([name], number)[name]
             # Finds texts that are not UTF-8, among others.
             column.validate(full=True)
-        _refuse_nulls(self.path, column, name)
+        _check_no_nulls(self.path, column, name)
         block = as_array(Strings.of(column.cast(pa.large_string()).chunks))
         content = hashlib.sha256(letters(block))
         content.update(block.buffers()[1])
@@ -147,6 +147,6 @@ def _check_type(path: StoragePath, there: pa.Schema, schema: pa.Schema, name: st
         raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
 
 
-def _refuse_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:
+def _check_no_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:
     if column.null_count:
         raise BadFile(f"{path} has empty cells in column {name!r}; {cure_of(path)}")

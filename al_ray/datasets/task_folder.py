@@ -99,7 +99,7 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
         return _put_task(task, folder, provenance)
     remove_unfinished(folder.parent, name=folder.name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return _refuse_other(task, folder, provenance)
+        return _is_same_task(task, folder, provenance)
     aside = aside_of(folder)
     log.info("writing %s", folder)
     try:
@@ -117,7 +117,7 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
     # deletes what else it has: so a run, or a bucket, must not be taken for one.
     names = (uri.path.removeprefix(f"{folder.path}/") for uri, *_ in folder.objects())
     if folder.is_file() or (folder / "task.json").exists() or not all(map(OBJECTS.fullmatch, names)):
-        return _refuse_other(task, folder, provenance)
+        return _is_same_task(task, folder, provenance)
     log.info("writing %s", folder)
     with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
         _write_all(task, Path(local), provenance)
@@ -186,7 +186,7 @@ def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows |
     return list(texts) if rows is None else texts.take(rows)
 
 
-def _refuse_other(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
+def _is_same_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s already contains this task", folder)

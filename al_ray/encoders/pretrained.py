@@ -72,7 +72,7 @@ def load_parts(folder: str, layers: int | None, subfolder: str = "") -> tuple[An
 
 def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str = "") -> tuple[Any, list[str]]:
     """Load a model class of transformers, never a pickle and never code from the hub: the model and missing weights."""
-    refuse_code(folder, subfolder)
+    check_no_code(folder, subfolder)
     # A pooler that is missing in the file does not affect vectors, but the digest: it must be equal in every process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -83,7 +83,7 @@ def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str 
     return model, sorted(report["missing_keys"])
 
 
-def refuse_code(folder: str, subfolder: str = "") -> None:
+def check_no_code(folder: str, subfolder: str = "") -> None:
     """Raise BadFile for what transformers would run as code, read as a pickle, or take from outside of the folder."""
     place, cure = f"{folder}/{subfolder}".rstrip("/"), "remove it if you trust the rest of the folder"
     for name, value in _values(read_settings(folder, "config.json", subfolder) or {}):

@@ -94,7 +94,7 @@ class Encoder:
         self.dimension = self.modules.dimension(self.hidden)
 
     @staticmethod
-    def refuse_prompts(config: EncoderConfig) -> None:
+    def check_prompts(config: EncoderConfig) -> None:
         """Raise BadOption for the name of a prompt that the folder lacks, if the folder can be read here."""
         stored = _stored_prompts(config.encoder)
         if stored is not None:
@@ -109,7 +109,7 @@ class Encoder:
         return replace(config, prompt_left=name, prompt_right=name)
 
     @staticmethod
-    def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+    def check_frozen_layers(config: EncoderConfig, layers: int) -> None:
         """Raise BadOption for more frozen layers than the encoder has, if its config can be read here."""
         most = layer_count(config)
         if most is not None and layers > most:
@@ -258,7 +258,7 @@ def save_transformer(transformer: Any, tokenizer: Any, max_length: int, folder: 
     tokenizer.save_pretrained(folder)
 
 
-def refuse_other_weights(model: Model, digest: str, name: str = "") -> None:
+def check_weights_digest(model: Model, digest: str, name: str = "") -> None:
     """Raise BadFile unless loaded weights have the digest of the model. name: encoder of a model without path."""
     if digest != model.weights:
         raise BadFile(f"weights in {model.path or name} are not those the run made; restore the folder")

@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.matcher.learner import LEARNERS
 from al_ray.matcher.model import Arrays, Model
-from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
+from al_ray.storage.files import check_fields, check_version, in_one_step, stamped
 from al_ray.storage.uri import StoragePath
 
 NAME = "matcher.safetensors"
@@ -80,7 +80,7 @@ def _metadata(content: bytes) -> dict[str, str]:
 def _described(path: StoragePath, about: Any, cure: str) -> tuple[str, tuple[str, ...]]:
     """Return the learner and the names of the comparisons."""
     check_fields(path, about, {"format": int, "learner": str, "names": list, "al_ray": str}, cure)
-    refuse_newer(path, about["al_ray"])
+    check_version(path, about["al_ray"])
     if about["format"] != FORMAT:
         raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {cure}")
     if about["learner"] not in LEARNERS:

@@ -87,7 +87,7 @@ class CallableOracle:
             start = math.inf
             if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
-                    self._refuse_cost(waiting, f"{size - done:,} pairs of {_round(number)} are open")
+                    self._check_cost(waiting, f"{size - done:,} pairs of {_round(number)} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
                     fault = self._start(calls, waiting.popleft()) or ""
@@ -168,7 +168,7 @@ class CallableOracle:
             waiting[0] = replace(request, rows=request.rows[:count], texts=request.texts[:count])
             waiting.insert(1, rest)
 
-    def _refuse_cost(self, waiting: deque[Request], state: str) -> None:
+    def _check_cost(self, waiting: deque[Request], state: str) -> None:
         """Raise CostReached if the first request is too expensive, and so is each part of it that may be asked."""
         self._split_to_limit(waiting)
         texts = waiting[0].texts

@@ -56,7 +56,7 @@ def trained(path: StoragePath, task: Task, name: str) -> tuple[RunConfig, RunFol
     folder = RunFolder(path, task)
     if not folder.last:
         raise BadFile(f"{option(name, path)} has no complete round, and so no model; run it first (`al_ray.run`)")
-    folder.refuse_lost(folder.last)
+    folder.check_weights_exist(folder.last)
     return config, folder
 
 

@@ -8,7 +8,7 @@ import torch
 from al_ray.core.candidates import margin
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, Rows
-from al_ray.core.scorer import Floats, Scorer, refuse_nan
+from al_ray.core.scorer import Floats, Scorer, check_no_nan
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.encoders.products import product
 from al_ray.metrics.average_precision import counts_above
@@ -113,7 +113,7 @@ class _BlockCounter:
     def add(self, tile: torch.Tensor, columns: Block) -> None:
         """Count a tile (b, c) of cosines, which is written over; what is hidden of it is in the lowest interval."""
         if tile.numel() and bool(tile.max().isnan()):
-            refuse_nan(tile.cpu().numpy())
+            check_no_nan(tile.cpu().numpy())
         tables, width = self.tables, self.tables.cells.width
         cells = self.room[: tile.numel()].copy_(tile.mul_(1 / width).add_(tables.cells.reach / width).view(-1))
         self.numbers += torch.bincount(cells, minlength=tables.cells.count)
@@ -178,7 +178,7 @@ def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats, d
     """
     left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
     cosines = paired_products(queries.vectors, left, held.vectors, right, device).astype(np.float64)
-    refuse_nan(cosines)
+    check_no_nan(cosines)
     cells, scores = _Cells.of_queries(queries), queries.scores(left, pairs[:, 1], cosines)
     near = np.flatnonzero(_marks.of(thresholds, cells)[cells.of(scores)])
     exact = paired_scores(queries.vectors, left[near], held.vectors, right[near])

@@ -189,10 +189,10 @@ def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
     """Log what an encoder does not see of texts; BadOption if it knows too few of their tokens (--most-unknown)."""
     for line in coverage_lines(coverage):
         logger.warning("%s", line)
-    refuse_unknown(coverage, encoder)
+    require_coverage(coverage, encoder)
 
 
-def refuse_unknown(coverage: Coverage | None, encoder: EncoderConfig, sides: bool = True) -> None:
+def require_coverage(coverage: Coverage | None, encoder: EncoderConfig, sides: bool = True) -> None:
     """Raise BadOption if an encoder knows too few of the tokens of texts (--most-unknown), of each side or of both."""
     if coverage is None:
         return

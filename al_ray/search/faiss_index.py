@@ -209,7 +209,7 @@ def set_threads(count: int | None) -> None:
         _faiss().omp_set_num_threads(count)
 
 
-def refuse_unindexed(factory: str, device: str) -> None:
+def check_index_on_device(factory: str, device: str) -> None:
     """Raise BadOption, before there are vectors, for an index that Faiss lacks on a GPU; `Flat` needs no Faiss."""
     if device == "cpu" or factory == "Flat":
         return

@@ -58,7 +58,7 @@ def written_by(path: StoragePath) -> str | None:
     return content.get(WRITER) if isinstance(content, dict) else None
 
 
-def refuse_newer(path: StoragePath, version: object) -> None:
+def check_version(path: StoragePath, version: object) -> None:
     """BadFile for a file of a later al_ray, whose folders may mean something else. Patch levels make no difference."""
     numbers = re.match(r"(\d+)\.(\d+)", str(version))
     own = __version__.split(".")
@@ -177,7 +177,7 @@ def _lives(process: int) -> bool:
     return process != os.getpid()
 
 
-def refuse_folder(option: str, path: StoragePath) -> None:
+def check_is_no_folder(option: str, path: StoragePath) -> None:
     """BadOption, before any work, if the path of an output file is a folder."""
     if path.is_dir():
         raise BadOption(f"{option} {path} is a folder; give the name of a file in it")
@@ -199,7 +199,7 @@ def read_json(
 ) -> Any:
     """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names.
 
-    BadFile, too, for one that a later al_ray wrote (see `refuse_newer`); the version is left out of the content.
+    BadFile, too, for one that a later al_ray wrote (see `check_version`); the version is left out of the content.
     names: of fields, with the type of each if they are a mapping.
     """
     try:
@@ -207,7 +207,7 @@ def read_json(
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     if isinstance(content, dict) and WRITER in content:
-        refuse_newer(path, content.pop(WRITER))
+        check_version(path, content.pop(WRITER))
     check_fields(path, content, names, cure)
     return content
 
@@ -252,7 +252,7 @@ def read_parquet(
     try:
         with path.open("rb") as file:
             parquet = BoundedParquet(file)
-            _refuse_other_columns(path, _renamed(parquet.schema, renamed), schema, cure)
+            _check_columns_of_file(path, _renamed(parquet.schema, renamed), schema, cure)
             table = parquet.read(columns)
             # pyarrow drops the metadata of the table.
             table = table.rename_columns(_renamed(table.schema, renamed).names).replace_schema_metadata(
@@ -272,7 +272,7 @@ def _renamed(there: pa.Schema, renamed: Mapping[str, str]) -> pa.Schema:
     return pa.schema([column.with_name(renamed.get(column.name, column.name)) for column in there])
 
 
-def _refuse_other_columns(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, cure: str) -> None:
+def _check_columns_of_file(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, cure: str) -> None:
     if schema is not None and (there.names != schema.names or there.types != schema.types):
         raise BadFile(f"{path} holds {', '.join(there.names)}, not what this al_ray wrote; {cure}")
 

@@ -76,7 +76,7 @@ class Lease:
         self.thread = threading.Thread(target=self._live, daemon=True)
 
     def __enter__(self) -> Uri:
-        self.take(self.refuse_living())
+        self.take(self.require_expired())
         self._listen()
         self.thread.start()
         return replace(self.folder, fence=self.fence)
@@ -97,7 +97,7 @@ class Lease:
         if not self._renew():
             self.at.unlink(missing_ok=True)
 
-    def refuse_living(self) -> str | None:
+    def require_expired(self) -> str | None:
         """Return the tag of a lease that nobody renews, None if there is none; FolderInUse if it is renewed.
 
         The tag changes whenever the object does.

@@ -216,7 +216,7 @@ def storage_path(text: str) -> StoragePath:
     if not mark:
         return local_path(text)
     path, _, query = rest.partition("?")
-    refuse_secrets(text)
+    check_no_secrets(text)
     path = path.strip("/")
     if not path or "//" in path or scheme == "file":
         raise BadOption(
@@ -236,7 +236,7 @@ def local_path(path: str | Path, option: str = "") -> Path:
     raise BadOption(f"{option} {path} is a URI; {cure}".lstrip())
 
 
-def refuse_secrets(
+def check_no_secrets(
     uri: str, option: str = "", cure: str = "remove it, and set it as AWS_SECRET_ACCESS_KEY or its like"
 ) -> None:
     """Raise BadOption for a URI with a password, or with the value of a key in its query; the message lacks them.

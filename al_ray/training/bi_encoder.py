@@ -94,7 +94,7 @@ def train(
     pairs.
     """
     pairs = len(labelled[0])
-    refuse_few(pairs, config.workers)
+    require_enough_pairs(pairs, config.workers)
     if config.frozen_layers:
         config = replace(config, frozen_layers=freeze(encoder, tokens[0], config))
     batches = Batches(
@@ -120,7 +120,7 @@ def train(
     yield from fit(optimiser, states, batches, backward, checkpoint, group)
 
 
-def refuse_few(pairs: int, workers: int) -> None:
+def require_enough_pairs(pairs: int, workers: int) -> None:
     """Raise TrainingFailed for fewer than two pairs, or fewer than one per worker."""
     if pairs < max(2, workers):
         several = f" by {workers} workers", ", or fewer `training.workers`"

@@ -155,7 +155,7 @@ def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig
         raise BadFile(f"{folder / SCORER}: {error}; {cure}") from error
 
 
-def refuse_matcher(path: StoragePath) -> NoReturn:
+def raise_has_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
         f"{path} has a matcher (`RunConfig.matcher='on'`), which load_model cannot use; match with it "

@@ -56,7 +56,7 @@ EXCEPTIONS = {
     # plan, which lacks the option, says something else in its place.
     "al_ray.storage.files.read_json",
     # The name of the option is computed from the field.
-    "al_ray.core.config.losses.LossConfig.refuse_unused",
+    "al_ray.core.config.losses.LossConfig.check_unused_options",
     # Limits that are stored in a run folder were checked by the command that stored them.
     "al_ray.active_learning.stopping.StopConfig.__post_init__",
     # Of the oracles that a run may have, labels makes those of people alone.

@@ -32,7 +32,7 @@ class Driver:
 
     def __init__(self, folder: Uri, task: Task, asked: Counter[str]) -> None:
         self.lease = Lease(folder)
-        self.lease.take(self.lease.refuse_living())
+        self.lease.take(self.lease.require_expired())
         self.journal = RunFolder(Uri(folder.scheme, folder.path, folder.query, self.lease.fence), task)
         word = f"{write('def label(left, right): ...')}:label"
         options = OracleConfig(pairs_per_call=4, retries=0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from al_ray.active_learning.labelling import buy_labels
 from al_ray.api.labelling.resume import hint, resume_call
-from al_ray.api.labels import TABLE, refuse_open, writing
+from al_ray.api.labels import TABLE, check_not_open, writing
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import NO, OPEN, UNSURE, WORDS, YES
@@ -89,7 +89,7 @@ def correct_labels(
             pairs, codes = content.pairs, content.labels
         else:
             pairs, codes = _labels_of(labels, folder.task)
-        refuse_open(folder, pairs, split)
+        check_not_open(folder, pairs, split)
         if split == "dev":
             changed = folder.dev_labels.correct(pairs, codes, folder.model, config.seed)
             estimates = tuple(folder.dev_labels.estimates())

@@ -28,7 +28,7 @@ from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.running.run import RunSpec
 from al_ray.runs.other_runs import bought_by
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.runs.run_folder import complete_rounds, last_round
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri
@@ -96,7 +96,7 @@ def grid_folder(out: StoragePath) -> StoragePath:
 
     BadOption for a relative path in a submitted job, whose folder is temporary.
     """
-    refuse_lost(out)
+    check_lasting_path(out)
     return out.resolve()
 
 

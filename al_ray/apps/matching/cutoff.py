@@ -225,7 +225,7 @@ def _number(value: float) -> Code:
     return Code(f"{value:g}")
 
 
-def refuse_split(score: float | None, cutoff: Cutoff) -> None:
+def check_split_bridges(score: float | None, cutoff: Cutoff) -> None:
     """Raise BadOption for a `split_bridges` below which there is no match."""
     if score is not None and score <= cutoff.score:
         raise BadOption(

@@ -100,7 +100,7 @@ class Matches:
         return ~(self.by_label | self.by_rule)
 
 
-def refuse_other(folder: StoragePath, made_from: str) -> None:
+def check_made_from(folder: StoragePath, made_from: str) -> None:
     """WrongFolder if a folder holds matches that were made from something else, or something else."""
     if not (folder / RECORD).exists():
         if (folder / "config.json").exists() or (folder / "task.json").exists():

@@ -44,7 +44,7 @@ class FoundPairs:
     search: Mapping[str, Any]
 
 
-def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
+def check_neighbour_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
     """Raise BadOption, before any text is encoded, for a search by neighbours that cannot give what is asked for."""
     if model.matcher is not None and config != MatchSearchConfig():
         raise BadOption(
@@ -99,7 +99,7 @@ def find_candidates(
         config = replace(config, kind="exact")
     of_each = ASSIGNMENTS[assign].of_best
     if of_each:
-        config = replace(config, neighbours=min(config.neighbours, 1 + _most_refused(split.space, decisions)))
+        config = replace(config, neighbours=min(config.neighbours, 1 + _most_rejected(split.space, decisions)))
     search = PoolSearch(pool, split, recalls.append, config)
     if of_each:
         found = (_best if config.kind == "exact" else _nearest)(search, model, decisions)
@@ -114,7 +114,7 @@ def find_candidates(
     return FoundPairs(found.joined(Candidates(by_people, scores)), record)
 
 
-def _most_refused(space: PairSpace, decisions: PairDecisions) -> int:
+def _most_rejected(space: PairSpace, decisions: PairDecisions) -> int:
     """Return the most pairs of one left text that were labelled no: of its nearest so many may be left out."""
     pairs = space.pairs(decisions.no)
     texts = pairs.ravel() if space.symmetric else pairs[:, 0]
@@ -143,7 +143,7 @@ def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candid
 def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> Candidates:
     """Return all pairs with at least the score of the cutoff."""
     if cutoff.score > -inf and search.config.kind == "exact" and model.matcher is None:
-        _refuse_too_many(search, model, cutoff, decisions, seed)
+        _check_number_of_matches(search, model, cutoff, decisions, seed)
     # One more than allowed tells that there are too many; `best=N` asks for N.
     count = cutoff.count + (cutoff.score > -inf)
     found = search.least_of_each(model, [Query(HIGHEST, count, decisions.no, -cutoff.score)])[0]
@@ -152,7 +152,9 @@ def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDeci
     return found
 
 
-def _refuse_too_many(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> None:
+def _check_number_of_matches(
+    search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int
+) -> None:
     """Log how many pairs have at least the score of the cutoff. BadOption if these are surely more than it allows."""
     space = search.split.space
     counts = search.count_partners(model, draw_texts(space.left, seed), cutoff.score, decisions.no)

@@ -96,7 +96,7 @@ def plan(setting: Setting) -> Plan:
     labels, or a matcher fewer candidates.
     """
     config, sizes = setting.config, setting.sizes
-    _refuse_too_many_labels(setting)
+    _check_number_of_labels(setting)
     measures = len(config.evaluation.splits)
     splits = stage_times.embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
     near = Time()
@@ -136,7 +136,7 @@ def plan(setting: Setting) -> Plan:
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
 
 
-def _refuse_too_many_labels(setting: Setting) -> None:
+def _check_number_of_labels(setting: Setting) -> None:
     """Raise BadOption for more labels than there are pairs, or candidates of a matcher."""
     config, sizes = setting.config, setting.sizes
     if setting.labels[-1] > sizes.pairs:

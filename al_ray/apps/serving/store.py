@@ -103,7 +103,7 @@ def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = 
     with locked(folder):
         if (folder / ABOUT).exists():
             return
-        refuse_other_folder(folder)
+        check_store_folder(folder)
         open_journal(folder / CHANGES, 0, 0).close()
         if left is not None:
             in_one_step(folder / LEFT, lambda aside: aside.write_bytes(b"".join(text_lines(left))))
@@ -111,7 +111,7 @@ def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = 
         _write_table(folder, source, texts, 0, 0)
 
 
-def refuse_other_folder(folder: Path) -> None:
+def check_store_folder(folder: Path) -> None:
     """Raise WrongFolder if a folder has files that are not those of a store whose making was stopped."""
     if not folder.exists():
         return

@@ -27,7 +27,7 @@ from al_ray.matcher.model import Arrays, array_of
 from al_ray.matcher.model_file import read_arrays
 from al_ray.search.lexical.grams import COLUMNS, DEFINITION
 from al_ray.search.lexical.weights import DocumentFrequencies
-from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
+from al_ray.storage.files import check_fields, check_version, in_one_step, stamped
 from al_ray.storage.uri import StoragePath, storage_path
 
 NAME = "records.safetensors"
@@ -62,7 +62,7 @@ def read_reference(saved: SavedReference, cure: str = CURE) -> Reference:
     path = storage_path(saved.path)
     arrays, about = read_arrays(path, KEY, "the frequencies of a matcher", LARGEST, cure)
     check_fields(path, about, FIELDS, cure)
-    refuse_newer(path, about["al_ray"])
+    check_version(path, about["al_ray"])
     if about["format"] != FORMAT:
         raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {cure}")
     if about["3-grams"] != DEFINITION:

@@ -29,7 +29,7 @@ def uses_neighbours(scoring: ScoringConfig, task: Task) -> bool:
     return scoring.weight != 0 and (scoring.both_sides or not task.symmetric)
 
 
-def refuse_scores(scoring: ScoringConfig, task: Task) -> None:
+def check_scoring(scoring: ScoringConfig, task: Task) -> None:
     """Raise BadOption for a neighbourhood of left texts in a task of one set of texts; auto is off there."""
     if scoring.weight and task.symmetric and not scoring.both_sides:
         raise BadOption(

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 RECALL_QUERIES = 256
 
 
-def refuse_index(config: SearchConfig, task: Task) -> None:
+def check_index_kind(config: SearchConfig, task: Task) -> None:
     """Raise BadOption for an index that cannot leave out the pairs that cannot match."""
     if task.rule is not None and config.index != "Flat":
         raise BadOption(
@@ -46,7 +46,7 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
         )
 
 
-def refuse_cells(config: RunConfig, task: Task) -> None:
+def check_index_cells(config: RunConfig, task: Task) -> None:
     """Raise BadOption for an index with more cells than a split has right texts, where neighbours for scores are found.
 
     Before any label is bought: else a run that cannot be evaluated would have to be made again.
@@ -63,7 +63,7 @@ def refuse_cells(config: RunConfig, task: Task) -> None:
             )
 
 
-def refuse_examples(config: RunConfig, task: Task) -> None:
+def check_example_cells(config: RunConfig, task: Task) -> None:
     """Raise BadOption for an index with more cells than the split has right texts of which error examples are kept.
 
     Before any label is bought: the examples are searched at the end of a round, when the index can no longer change.

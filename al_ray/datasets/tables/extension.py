@@ -110,11 +110,11 @@ def _mapping(task: StoragePath) -> dict[str, Any]:
             f"{option('extend', task)}: the ids of its texts are row numbers, so it is unknown which rows are new; "
             "prepare it again with `id_column`, then extend that task"
         )
-    _refuse_other_types(mapping, task)
+    _check_option_types(mapping, task)
     return mapping
 
 
-def _refuse_other_types(mapping: Mapping[str, Any], task: StoragePath) -> None:
+def _check_option_types(mapping: Mapping[str, Any], task: StoragePath) -> None:
     """Raise BadFile for an option of the tables of a task that has another type."""
     kinds = get_type_hints(OwnTexts) | dict.fromkeys(("left", "right"), str | tuple[str, ...] | None)
     for name in (*INHERITED, *FORMAT, "left", "right"):
@@ -128,7 +128,7 @@ def read_extension(options: OwnTexts) -> tuple[Task, Report]:
     assert options.extend is not None
     options.check()
     mapping, before = _mapping(options.extend), read_task(options.extend)
-    _refuse_unlike(options, mapping, before)
+    _check_fits_task(options, mapping, before)
     rule = None if before.rule is None else read_values(before.rule, options.extend)
     faults = BadRowLog(options.bad_rows, OR_SKIP)
     left = _grow(options, before, "left", rule, faults)
@@ -155,7 +155,7 @@ def read_extension(options: OwnTexts) -> tuple[Task, Report]:
     return task, Report(tuple(faults.skipped), {**counts, **given.settled, **settled}, read)
 
 
-def _refuse_unlike(options: OwnTexts, mapping: Mapping[str, Any], before: Task) -> None:
+def _check_fits_task(options: OwnTexts, mapping: Mapping[str, Any], before: Task) -> None:
     """Raise BadOption for options that do not fit the earlier task."""
     name = option("extend", options.extend)
     if before.symmetric and options.right is not None:

@@ -55,7 +55,7 @@ def pair_rule(conditions: Conditions, left: TableRows, right: TableRows) -> Pair
     return PairRule(**groups)
 
 
-def refuse_nothing(space: PairSpace) -> None:
+def require_pairs(space: PairSpace) -> None:
     """Raise BadOption if no pair of a space can match."""
     if space.rule is not None and not space.total:
         raise BadOption(

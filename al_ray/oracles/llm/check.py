@@ -116,7 +116,7 @@ class Check:
         write_json(self.folder / CHECK, content)
         return content
 
-    def refuse(self, content: dict[str, Any], least: float) -> None:
+    def require_agreement(self, content: dict[str, Any], least: float) -> None:
         """Raise BuyingStopped if kappa, or the lower end of its interval, is below `least` or unknown."""
         kappa, path = content["kappa"], self.folder / CHECK
         cure = (

@@ -155,7 +155,7 @@ class LlmOracle:
             model = self._on_disk(rows, texts).labels
             yield make_answers(rows, drawn.people, "people")
             result = check.write(subject, self.service.name, drawn, batch, model)
-        check.refuse(result, self._config.least_kappa)
+        check.require_agreement(result, self._config.least_kappa)
         return rows
 
     def _unchecked(self, number: int) -> LabelsAwaited | BuyingStopped:

@@ -88,7 +88,7 @@ def digest_of_cells(task: Task) -> str:
     return content.hexdigest()
 
 
-def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
+def check_not_extended(folder: StoragePath, made_from: str, task: Task) -> int:
     """Return the number of the state of a match folder, 0 without one.
 
     WrongFolder if it is of other texts or of another model, or if `match_into` has changed the texts: a command that
@@ -202,7 +202,7 @@ def remove_older(folder: StoragePath, state: MatchState) -> None:
 
 
 @contextmanager
-def removed_if_refused(folder: StoragePath) -> Iterator[None]:
+def removed_on_error(folder: StoragePath) -> Iterator[None]:
     """Remove the tasks and token ids that a command writes if it is refused; objects of an object store stay.
 
     Vectors stay, too: they are found by the digests of model and texts, and take long to make.

@@ -17,7 +17,7 @@ from al_ray.storage.uri import storage_path
 PAIRS = 2**16  # Pairs whose features the shards send at a time.
 
 
-def refuse_why(why: bool, model: MatchingModel) -> None:
+def check_why(why: bool, model: MatchingModel) -> None:
     """Raise BadOption for `why` of a model without a matcher."""
     if not why or model.model.matcher is not None:
         return
