@@ -435,7 +435,7 @@ def oracles_are_not_told_by_name(sources: list[Source]) -> list[str]:
     return compared(sources, "oracle", ORACLES, "an oracle; give OracleKind a field")
 
 
-def compared(sources: list[Source], subject: str, names: Iterable[str], cure: str) -> list[str]:
+def compared(sources: list[Source], subject: str, names: Iterable[str], fix: str) -> list[str]:
     """The places where what has the subject in its words is compared with one of the names."""
     complaints: list[str] = []
     for source in sources:
@@ -457,7 +457,7 @@ def compared(sources: list[Source], subject: str, names: Iterable[str], cure: st
             if any(
                 name.startswith(word) or word.startswith(f"{name}:") for name in names for word in words
             ) and subject in ast.unparse(asked):
-                complaints.append(source.at(node, f"{ast.unparse(asked)} names {cure}"))
+                complaints.append(source.at(node, f"{ast.unparse(asked)} names {fix}"))
     return complaints
 
 

@@ -87,7 +87,7 @@ def match(
         (3, [0, 0, 0])
 
     Raises:
-        BadOption: if options do not fit together, to the model or to the texts; the message names the cure.
+        BadOption: if options do not fit together, to the model or to the texts; the message says what to do.
         BadFile: if a table or a file of the model cannot be read; the message names the row.
         WrongFolder: if `out` holds matches of another model or of other texts, or something else.
     """

@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Each message names the place and the cure; a job prints it on one line and exits with 2.
+"""Errors that a user can fix. A message names the place and what to do; a job prints it on one line and exits with 2.
 
 AlRayError
 ├── BadOption           an invalid option, or an invalid combination of options
@@ -84,7 +84,7 @@ class DryRun(Exception):
 
 
 class WriteErrors:
-    """Context manager for code that writes to `place`: turns errors of the disk into BadFile, with place and cure."""
+    """Context manager for code that writes to `place`: turns errors of the disk into BadFile, with the fix."""
 
     def __init__(self, place: object) -> None:
         self.place = place

@@ -167,13 +167,13 @@ class Task:
         """Return a split; MissingSplit if it has no positives."""
         split = self.split(name)
         if not len(split.positives):
-            cure = (
+            fix = (
                 "; prepare the task with labels, or let people or a program label (`RunConfig.oracle='file'`, or "
                 "`oracle='module:function'`)"
                 if name == "train"
                 else f" to measure by; name another split, or {_sample(name)}"
             )
-            raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{cure}")
+            raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{fix}")
         return split
 
     def with_known_pairs(self, name: str) -> Split:

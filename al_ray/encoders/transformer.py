@@ -26,7 +26,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.frozen_layers import FrozenLayers, freeze_layers, half_of, too_many
 from al_ray.encoders.modules import Modules, read_file, read_modules
-from al_ray.encoders.pretrained import CURE, Loading, folder_of, layer_count, load_parts, load_transformer
+from al_ray.encoders.pretrained import FIX, Loading, folder_of, layer_count, load_parts, load_transformer
 from al_ray.encoders.products import use_float32_attention, use_onednn
 from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
 from al_ray.encoders.random_bert import RANDOM_BERT
@@ -126,7 +126,7 @@ class Encoder:
         if config.encoder == RANDOM_BERT:
             return Encoder(*load_transformer(config), config, device, prompts=Prompts.of(config, StoredPrompts()))
         folder = folder_of(config.encoder)
-        with Loading(f"encoder {folder!r}", BadOption, CURE):
+        with Loading(f"encoder {folder!r}", BadOption, FIX):
             parts, modules, stored = _load_folder(folder, config.encoder_layers)
         return Encoder(*parts, config, device, modules, Prompts.of(config, stored))
 

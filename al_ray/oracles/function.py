@@ -230,7 +230,7 @@ class CallableOracle:
         times = f"tried {tries} times" if tries > 1 else "tried once"
         return (
             f"{self.service.place}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
-            f"and {SHORT.repr(right)}); {self.service.cure}, then rerun the same command to resume: "
+            f"and {SHORT.repr(right)}); {self.service.fix}, then rerun the same command to resume: "
         )
 
 

@@ -16,7 +16,7 @@ from al_ray.core.labels import CODES, OPEN, UNSURE, YES
 from al_ray.storage.append_log import Change, LogReader, LogWriter
 
 SUFFIX = ".page.log"
-CURE = "restore the file from a copy; each of its lines is an answer that somebody gave"
+FIX = "restore the file from a copy; each of its lines is an answer that somebody gave"
 ROOM = "make room, and start again"
 Word = Literal["no", "yes", "unsure"]
 # Fields of a line by its kind, each with its type: lists are of texts, and a dict has labels by code.
@@ -172,7 +172,7 @@ def log_path(folder: Path, stem: str) -> Path:
 
 def log_reader(path: Path) -> LogReader:
     """Return a reader of a log from its beginning."""
-    return LogReader(path, CURE, _is_valid)
+    return LogReader(path, FIX, _is_valid)
 
 
 def read_page_answers(path: Path) -> PageAnswers:

@@ -38,8 +38,8 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
             raise WrongFolder(f"{journal.path} has imported labels, and {strategy} takes no seed set")
         if pending.source == IMPORTED and OPEN in journal.ledger.labels(number):
             # Those labels are there, and must not be bought.
-            cure = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
-            raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {cure}")
+            fix = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
+            raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {fix}")
         buy_with_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and (oracle is None or oracle_kind(config.oracle).people):
         measure(sampler, state.round)  # A language model is first checked on pairs of the next round.

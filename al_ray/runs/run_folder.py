@@ -105,8 +105,8 @@ class RunFolder:
         new += ["task"] if same else []
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
-            cure = ", or the options that it has (config.json)" if same else self._transfer(config)
-            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another `out`{cure}")
+            fix = ", or the options that it has (config.json)" if same else self._transfer(config)
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another `out`{fix}")
         return stored
 
     def bind(self, config: RunConfig) -> None:

@@ -292,7 +292,7 @@ def _float32(vectors: Vectors) -> npt.NDArray[np.float32]:
 
 @contextmanager
 def _faiss_errors(factory: str, size: int, metric: Metric) -> Iterator[None]:
-    """Turn an error of Faiss about a factory string into BadOption with a cure."""
+    """Turn an error of Faiss about a factory string into BadOption with what to do."""
     try:
         yield
     except RuntimeError as error:

@@ -124,8 +124,8 @@ def require_enough_pairs(pairs: int, workers: int) -> None:
     """Raise TrainingFailed for fewer than two pairs, or fewer than one per worker."""
     if pairs < max(2, workers):
         several = f" by {workers} workers", ", or fewer `training.workers`"
-        who, cure = several if workers > 1 else ("", "")
-        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{cure}")
+        who, fix = several if workers > 1 else ("", "")
+        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{fix}")
 
 
 def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> int:

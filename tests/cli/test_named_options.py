@@ -375,9 +375,9 @@ def test_a_table_has_a_fixed_format_where_no_option_gives_it():
 
 WORDS = """
 class BadOption(Exception): ...
-CURE = "see --there"
+FIX = "see --there"
 def check(task):
-    raise BadOption(f"{task} is wrong; {CURE}" if task else TEXT)
+    raise BadOption(f"{task} is wrong; {FIX}" if task else TEXT)
 class Folder:
     def bind(self): raise BadOption("give --bound")
     def unused(self): raise BadOption("give --unused")

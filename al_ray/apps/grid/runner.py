@@ -113,8 +113,8 @@ def validate(grid: Grid) -> Task:
     check_scoring(config.scoring, task)
     of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
     if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
-        cure = f"leave out {option('strategies', ','.join(of_stated)) if of_stated else option('seeding', 'stated')}"
-        raise MissingSplit(f"no pair is stated in {config.task}/train; {cure}")
+        fix = f"leave out {option('strategies', ','.join(of_stated)) if of_stated else option('seeding', 'stated')}"
+        raise MissingSplit(f"no pair is stated in {config.task}/train; {fix}")
     return task
 
 
@@ -161,17 +161,17 @@ def require_placement(grid: Grid) -> int:
         return count
     needs = ", ".join(" and ".join(f"{number:g} {name}s" for name, number in one.items()) for one in bundles)
     problem = f"a run of the grid needs {len(bundles)} actors ({needs}), and the cluster has {describe_nodes()}"
-    cure = (
+    fix = (
         "use fewer `shards` or `training.workers`, less `cpus_per_shard` or `gpus_per_shard`, or add nodes; then run "
         "the grid again to resume it"
     )
     if local():
-        raise NoPlacement(f"{problem}: {cure}")
+        raise NoPlacement(f"{problem}: {fix}")
     logger.warning("%s; waiting up to %.0f s for it to grow", problem, grid.work.cluster.timeout)
     group = trial_resources(grid).to_placement_group()
     try:
         if not group.wait(math.ceil(grid.work.cluster.timeout)):
-            raise NoPlacement(f"{problem} after {grid.work.cluster.timeout:.0f} s: {cure}")
+            raise NoPlacement(f"{problem} after {grid.work.cluster.timeout:.0f} s: {fix}")
     finally:
         remove_placement_group(group)
     return 1

@@ -206,8 +206,8 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
     except BadOption as error:
         if number is None or number <= last_round(run):
             raise
-        cure = "restore it, or match all texts with another `out`"
-        raise BadOption(f"{run} has no complete round {number}; {cure}") from error
+        fix = "restore it, or match all texts with another `out`"
+        raise BadOption(f"{run} has no complete round {number}; {fix}") from error
     of_round = "" if about["round"] is None else f"of round {about['round']} of "
     if model.model.digest != about["digest"]:
         raise BadOption(

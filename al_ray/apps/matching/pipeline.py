@@ -31,7 +31,7 @@ from al_ray.apps.matching.incremental.state import (
 from al_ray.apps.matching.model import MatchingModel, model_of, require_symmetric_model
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
 from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
-from al_ray.apps.matching.search import CURE, check_neighbour_search, cosines_of, exact_cosines, find_candidates
+from al_ray.apps.matching.search import FIX, check_neighbour_search, cosines_of, exact_cosines, find_candidates
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import (
     as_matcher_reads,
@@ -283,7 +283,7 @@ def _search_again(
         # As when all texts are matched at once, `most` is no limit of these.
         return best_of_texts(scored, space, (len(grown.task.left), len(grown.task.right)), matching.decisions.certain)
     if np.count_nonzero(scored.scores >= cutoff.score) > cutoff.count:
-        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {CURE}")
+        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {FIX}")
     return scored
 
 

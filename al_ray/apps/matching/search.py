@@ -29,7 +29,7 @@ from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 # Also of `match_into`, which keeps the cutoff of the matches that are there.
-CURE = "give a higher `most`, or match all texts with a higher cutoff or `best=N`; nothing was written"
+FIX = "give a higher `most`, or match all texts with a higher cutoff or `best=N`; nothing was written"
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDeci
     count = cutoff.count + (cutoff.score > -inf)
     found = search.least_of_each(model, [Query(HIGHEST, count, decisions.no, -cutoff.score)])[0]
     if len(found) > cutoff.count:
-        raise BadOption(f"more than {cutoff.count:,} pairs {_above_it(cutoff)}; {CURE}")
+        raise BadOption(f"more than {cutoff.count:,} pairs {_above_it(cutoff)}; {FIX}")
     return found
 
 
@@ -161,7 +161,7 @@ def _check_number_of_matches(
     estimate = estimate_pairs(counts, len(space.left), space.symmetric, seed)
     number = estimate.describe("texts" if space.symmetric else "left texts")
     if estimate.low > cutoff.count:
-        raise BadOption(f"{number} {_above_it(cutoff)}, more than {option('most', cutoff.count)}; {CURE}")
+        raise BadOption(f"{number} {_above_it(cutoff)}, more than {option('most', cutoff.count)}; {FIX}")
     logger.info("%s %s", number, _above_it(cutoff))
 
 

@@ -12,7 +12,7 @@ from al_ray.apps.matching.texts import table_source
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.records.left_records import left_texts, reference_of, stored_texts
 from al_ray.apps.serving.store import Source, make_store
-from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, texts_digest
+from al_ray.apps.serving.text_lines import FIX, KnownText, Texts, texts_digest
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.naming import option
 from al_ray.core.task import Corpus, Task
@@ -179,7 +179,7 @@ class KnownCoverage:
         """
         found = self._first.result(texts)
         self._texts = ChangingTexts(texts, self._coverage, found)
-        is_served = path.exists() and self._most >= read_json(path, {"most_unknown": float}, CURE)["most_unknown"]
+        is_served = path.exists() and self._most >= read_json(path, {"most_unknown": float}, FIX)["most_unknown"]
         check_coverage(found, replace(self._encoder.config, most_unknown=1.0 if is_served else self._most))
         write_json(path, {"most_unknown": float(self._most)})
 

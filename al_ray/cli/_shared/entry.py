@@ -72,7 +72,7 @@ def al_ray() -> None:
     """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
     program = f"python -m {Path(sys.argv[0]).parent.name}" if sys.argv[0].endswith("__main__.py") else "al-ray"
     name, *rest = sys.argv[1:] or [""]
-    # What a line of help or the cure of an error shows as the command.
+    # What a line of help or the fix of an error shows as the command.
     before = f"{program}{'.' if program == 'python -m jobs' else ' '}"
     if not name:
         _piped(lambda: print(printable(welcome(program, before))))

@@ -35,7 +35,7 @@ FORMAT = 1
 KEY = "reference"
 LARGEST = 1 << 32
 """Bytes of a file. A value or a word that occurs takes 12, a 3-gram 8."""
-CURE = "restore it, or train the matcher again"
+FIX = "restore it, or train the matcher again"
 COUNTS = ".counts"
 FIELDS = {"format": int, "left": list, "right": list, "symmetric": bool, "3-grams": str, "al_ray": str}
 
@@ -57,42 +57,42 @@ def write_reference(path: StoragePath, reference: Reference) -> SavedReference:
     return SavedReference(str(path), reference.digest)
 
 
-def read_reference(saved: SavedReference, cure: str = CURE) -> Reference:
+def read_reference(saved: SavedReference, fix: str = FIX) -> Reference:
     """Read a reference; BadFile if it is missing, damaged, of a later al_ray, or another one than the model's."""
     path = storage_path(saved.path)
-    arrays, about = read_arrays(path, KEY, "the frequencies of a matcher", LARGEST, cure)
-    check_fields(path, about, FIELDS, cure)
+    arrays, about = read_arrays(path, KEY, "the frequencies of a matcher", LARGEST, fix)
+    check_fields(path, about, FIELDS, fix)
     check_version(path, about["al_ray"])
     if about["format"] != FORMAT:
-        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {cure}")
+        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {fix}")
     if about["3-grams"] != DEFINITION:
         raise BadFile(
             f"{path} counts 3-grams as {about['3-grams']}, and this Python and al_ray as {DEFINITION}; use those that "
             "trained the matcher, or train it again"
         )
-    left, right = (_side(about[name], path, cure) for name in ("left", "right"))
+    left, right = (_side(about[name], path, fix) for name in ("left", "right"))
     sides = Sides(left, right, about["symmetric"])
     counts = {name: array.astype(np.int64) for name, array in arrays.items() if not name.startswith("grams.")}
-    frequencies = frequencies_from(counts, len(sides.shared[0]), path, cure)
+    frequencies = frequencies_from(counts, len(sides.shared[0]), path, fix)
     dense = about.get("dense")
     if dense is not None and not (isinstance(dense, float) and -1 <= dense <= 1):
-        raise BadFile(f"{path} has {dense!r} as the cosine of dense texts; {cure}")
+        raise BadFile(f"{path} has {dense!r} as the cosine of dense texts; {fix}")
     try:
         reference = Reference(sides, frequencies, *_grams(arrays), dense)
     except ValueError as error:
-        raise BadFile(f"{path} is damaged ({error}); {cure}") from error
+        raise BadFile(f"{path} is damaged ({error}); {fix}") from error
     if reference.digest != saved.digest:
-        raise BadFile(f"{path} holds other frequencies than those that the matcher was trained with; {cure}")
+        raise BadFile(f"{path} holds other frequencies than those that the matcher was trained with; {fix}")
     return reference
 
 
-def _side(fields: Any, path: StoragePath, cure: str) -> tuple[Field, ...]:
+def _side(fields: Any, path: StoragePath, fix: str) -> tuple[Field, ...]:
     sound = all(
         isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and one[1] in get_args(FieldType)
         for one in fields
     )
     if not sound:
-        raise BadFile(f"{path} has {fields!r} as fields; {cure}")
+        raise BadFile(f"{path} has {fields!r} as fields; {fix}")
     return tuple(Field(name, kind) for name, kind in fields)
 
 

@@ -20,7 +20,7 @@ from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import input_digest
 
 CHOICE, LIKELIHOODS = "neighbourhood.json", "log_likelihoods"
-CURE = "restore it, or delete it, and its batch does not count"
+FIX = "restore it, or delete it, and its batch does not count"
 logger = logging.getLogger(__name__)
 
 
@@ -85,11 +85,11 @@ def _read_likelihoods(path: StoragePath, made_from: str | None = None) -> Floats
     """
     if not path.exists():
         return None
-    kept = read_json(path, ["made_from"], CURE)
+    kept = read_json(path, ["made_from"], FIX)
     if LIKELIHOODS not in kept or made_from not in (None, kept["made_from"]):
         return None
     if len(kept[LIKELIHOODS]) != len(NUMBERS):
-        raise BadFile(f"{path} has {len(kept[LIKELIHOODS])} log-likelihoods, not {len(NUMBERS)}; {CURE}")
+        raise BadFile(f"{path} has {len(kept[LIKELIHOODS])} log-likelihoods, not {len(NUMBERS)}; {FIX}")
     return np.array(kept[LIKELIHOODS], dtype=np.float64)
 
 

@@ -20,7 +20,7 @@ from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.task import Split, Task
 from al_ray.core.text import spelling
-from al_ray.datasets.corpus_file import cure_of
+from al_ray.datasets.corpus_file import fix_for
 from al_ray.datasets.pair_rules import read_values
 from al_ray.datasets.splitting import whole_space
 from al_ray.datasets.strings import as_array
@@ -120,7 +120,7 @@ def _check_option_types(mapping: Mapping[str, Any], task: StoragePath) -> None:
     for name in (*INHERITED, *FORMAT, "left", "right"):
         value = mapping.get(name)
         if name in mapping and not fits(tuple(value) if isinstance(value, list) else value, kinds[name]):
-            raise BadFile(f"{task / 'task.json'}: {name} is {value!r}, which is no value of it; {cure_of(task)}")
+            raise BadFile(f"{task / 'task.json'}: {name} is {value!r}, which is no value of it; {fix_for(task)}")
 
 
 def read_extension(options: OwnTexts) -> tuple[Task, Report]:

@@ -119,20 +119,20 @@ class Check:
     def require_agreement(self, content: dict[str, Any], least: float) -> None:
         """Raise BuyingStopped if kappa, or the lower end of its interval, is below `least` or unknown."""
         kappa, path = content["kappa"], self.folder / CHECK
-        cure = (
+        fix = (
             f"improve `llm.definition`, give another `llm.model` or a lower `llm.least_kappa`, or move {self.folder} "
             "away to check more pairs"
         )
         if kappa is None:
             raise BuyingStopped(
                 "stopped by `llm.check_with`: people and the model gave one and the same label to all "
-                f"{content['pairs']:,} pairs, so that agreement cannot be told from chance ({path}); {cure}"
+                f"{content['pairs']:,} pairs, so that agreement cannot be told from chance ({path}); {fix}"
             )
         if kappa["low"] < least:
             raise BuyingStopped(
                 f"stopped by `llm.least_kappa={least:g}`: on {content['pairs']:,} pairs kappa of the model and people "
                 f"is {kappa['value']:.2f} (95%: {kappa['low']:.2f} to {kappa['high']:.2f}); {path} has the "
-                f"{len(content['disputed']):,} pairs on which they differ; {cure}"
+                f"{len(content['disputed']):,} pairs on which they differ; {fix}"
             )
 
 

@@ -26,7 +26,7 @@ class LlmService:
     """Asks a language model for the labels of pairs. `prompts` changes from round to round, with the examples."""
 
     place = "`oracle='llm'`"
-    cure, charges_by_pair = "fix it or wait for the server", False
+    fix, charges_by_pair = "fix it or wait for the server", False
     priced = True
 
     def __init__(self, config: LlmConfig, client: Client, store: AnswerStore, symmetric: bool) -> None:

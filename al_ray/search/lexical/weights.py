@@ -67,13 +67,13 @@ class DocumentFrequencies:
     def read(folder: Path) -> "DocumentFrequencies":
         """Read what `write` wrote; BadFile if it is not there or damaged."""
         path = folder / FREQUENCIES
-        cure = f"delete {folder} and run again"
+        fix = f"delete {folder} and run again"
         try:
             stored = load_array(path)
         except (OSError, ValueError) as error:
-            raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+            raise BadFile(f"{path} cannot be read ({error}); {fix}") from error
         if stored.dtype != np.int64 or stored.shape != (COLUMNS + 1,) or stored.min() < 0 or stored.max() > stored[-1]:
-            raise BadFile(f"{path} is damaged; {cure}")
+            raise BadFile(f"{path} is damaged; {fix}")
         return DocumentFrequencies(stored[:-1], int(stored[-1]))
 
     def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
