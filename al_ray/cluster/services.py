@@ -85,10 +85,10 @@ class RayRunServices:
                 self._record("embed", embedding)
             self._record(name, time.monotonic() - started - embedding)
         if name == "label":
-            bought, self.labels = self.labels, self.journal.labels
-            # Ray's counters refuse 0: nothing is bought when the candidates ran out.
-            if self.labels > bought:
-                add_to_counter("labels_bought", self.labels - bought, {"run": self.journal.path.name})
+            labels_before, self.labels = self.labels, self.journal.labels
+            # Ray's counters refuse 0: no pair is labelled when the candidates ran out.
+            if self.labels > labels_before:
+                add_to_counter("labels_bought", self.labels - labels_before, {"run": self.journal.path.name})
 
     def make_sets(self) -> None:
         """Make the evaluation sets that are missing, and record the seconds of all work before the first round."""

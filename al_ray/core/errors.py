@@ -9,7 +9,7 @@ AlRayError
 ├── TrainingFailed      a training that ended without a usable model
 ├── OracleFailed        an oracle whose answers cannot be parsed, or that does not answer
 ├── CostReached         the next labels would exceed the cost limit
-├── BuyingStopped       no labels are bought, because a check by people says so; the run ends with exit code 0
+├── LabellingStopped    no labels are bought, because a check by people says so; the run ends with exit code 0
 ├── NoPlacement         actors for which the cluster has no room
 └── ActorLost           an actor that crashed and exceeded its restarts
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
@@ -63,7 +63,7 @@ class CostReached(AlRayError):
     """The next labels would exceed the cost limit."""
 
 
-class BuyingStopped(AlRayError):
+class LabellingStopped(AlRayError):
     """No labels are bought, because a check by people says so. The run is stored, and the job exits with 0."""
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.labelling import buy_with_dev, measure
+from al_ray.active_learning.labelling import label_batch_and_dev, measure
 from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import oracle_kind
@@ -40,7 +40,7 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
             # Those labels are there, and must not be bought.
             fix = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
             raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {fix}")
-        buy_with_dev(number, journal.ledger, oracle, sampler)
+        label_batch_and_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and (oracle is None or oracle_kind(config.oracle).people):
         measure(sampler, state.round)  # A language model is first checked on pairs of the next round.
 

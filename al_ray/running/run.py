@@ -16,7 +16,7 @@ from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
-from al_ray.core.errors import BadOption, BuyingStopped, CostReached, MissingSplit
+from al_ray.core.errors import BadOption, CostReached, LabellingStopped, MissingSplit
 from al_ray.core.labels import Answers, Batch, State
 from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
@@ -119,7 +119,7 @@ def run_on(
                 peaks = _Session(replace(work, config=config, stop=stop), request, oracle, dev, workers).run(completed)
             except CostReached as limit:
                 early = f"{limit}{close_command(config, journal)}"
-            except BuyingStopped as reason:
+            except LabellingStopped as reason:
                 early = str(reason)
             journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal, "")

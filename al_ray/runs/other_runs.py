@@ -60,7 +60,7 @@ def trained(path: StoragePath, task: Task, name: str) -> tuple[RunConfig, RunFol
     return config, folder
 
 
-def bought_by(path: StoragePath) -> tuple[int, int]:
+def count_classes(path: StoragePath) -> tuple[int, int]:
     """Return how many positives and negatives a finished run has, without pairs labelled unsure; else BadOption."""
     config = bound_config(path)
     lines = complete_rounds(path)

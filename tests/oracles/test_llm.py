@@ -15,7 +15,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadFile, BadOption, CostReached, DryRun, OracleFailed
@@ -70,7 +70,7 @@ class Bench:
 
     def buy(self, llm: dict[str, Any] | None = None, **options: Any) -> list[int]:
         journal = self.journal()
-        return buy_labels(1, journal.ledger, self.oracle(journal, llm, **options))[1].tolist()
+        return label_batch(1, journal.ledger, self.oracle(journal, llm, **options))[1].tolist()
 
     @property
     def cost(self) -> float:

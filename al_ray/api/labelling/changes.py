@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.api.labelling.resume import hint, resume_call
 from al_ray.api.labels import TABLE, check_not_open, writing
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
@@ -173,7 +173,7 @@ def close_round(run: str | StoragePath) -> ClosedRound:
             raise BadOption(f"{path} has no round that waits for labels; there is nothing to close")
         if oracle_kind(config.oracle).people:
             with suppress(LabelsAwaited):
-                buy_labels(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))
+                label_batch(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))
             if not ledger.sealed(number):
                 for answers in FileOracle(ledger).label_without_second(number, batch):
                     ledger.add_answers(number, answers)

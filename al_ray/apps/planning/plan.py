@@ -142,7 +142,7 @@ def _check_number_of_labels(setting: Setting) -> None:
     if setting.labels[-1] > sizes.pairs:
         raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer `rounds` or more texts")
     # A round that trains the encoder finds other candidates, and labels of a run that is there were had.
-    if config.matcher == "on" and not config.encoder_every and not setting.bought:
+    if config.matcher == "on" and not config.encoder_every and not setting.past_batches:
         candidates = matcher_times.candidate_pairs(setting, sizes.texts, sizes.right)
         if setting.labels[-1] > candidates:
             raise BadOption(

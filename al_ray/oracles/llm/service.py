@@ -44,7 +44,7 @@ class LlmService:
         self._running[tuple(pairs)] = call
         for wanted in self._wanted(pairs):
             try:
-                charged, fault = self._buy(wanted, call)
+                charged, fault = self._send_or_charge(wanted, call)
             except ServiceFailed as error:
                 error.cost += cost
                 raise
@@ -133,7 +133,7 @@ class LlmService:
             # The next request would be lost, too.
             raise ServiceFailed(f"a paid request cannot be stored: {written.error}", raw.cost, fatal=True)
 
-    def _buy(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
+    def _send_or_charge(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
         """Do what `_send` does; an unforeseen failure is charged with the bound, because it may have been billed."""
         with Outcome() as outcome:
             return self._send(pairs, call)
