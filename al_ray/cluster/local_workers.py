@@ -218,7 +218,7 @@ class LocalWorkers:
             for worker in workers:
                 worker.drop_object()
 
-    def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: object) -> Any:
+    def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, slots: object) -> Any:
         """Call a function as a method of a worker."""
         method = _Method(function, function.__name__, _Threads(config.cpus_per_shard))
         return method.remote(*arguments).value
@@ -228,7 +228,7 @@ class LocalWorkers:
         function: Callable[..., Iterator[Any]],
         arguments: Sequence[tuple[Any, ...]],
         config: ClusterConfig,
-        room: object,
+        slots: object,
     ) -> Iterator[Any]:
         """Call a generator function as a method of a worker, for each tuple of arguments, and yield in turn."""
         method = _Method(function, function.__name__, _Threads(config.cpus_per_shard), "streaming")

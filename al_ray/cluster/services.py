@@ -215,10 +215,10 @@ def start_pool(
     For what needs other actors beside the pool: all places must be reserved at once, because two jobs that each hold
     some of their actors and wait for the others can wait for each other. Call check_task_fits before.
     """
-    cluster, room = places.config, places.slots(PoolShard.__name__)
+    cluster, slots = places.config, places.slots(PoolShard.__name__)
     # The shards do not run yet, so their places are free.
     source, to, started = storage_path(config.task), artifact_folder(trial, out), time.monotonic()
-    folder = prepare_pool(source, task, config.encoding, to, cluster, room, watch)
+    folder = prepare_pool(source, task, config.encoding, to, cluster, slots, watch)
     seconds = time.monotonic() - started
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     texts = "" if known is None else str(known.resolve())
@@ -227,7 +227,7 @@ def start_pool(
     )
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     warn_of_index(config.search, config.vectors == "fp16", cluster.shards, uses_neighbours(config.scoring, task))
-    with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
+    with deploy(pool_actor(PoolShard), specs, cluster, slots, GROUPS) as shards:
         check_same_hardware(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
         if cluster.gpus_per_shard and any(_uses_index(config, task)):
             check = partial(_check_index_on_device, config.search.index, cluster.device)

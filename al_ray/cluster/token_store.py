@@ -66,7 +66,7 @@ def prepare_pool(
     encoder: EncoderConfig,
     out: StoragePath,
     cluster: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
     watch: OnProgress = no_progress,
 ) -> StoragePath:
     """Return the pool folder, written by workers if it is not complete; BadOption for prompts that cannot be used."""
@@ -79,12 +79,12 @@ def prepare_pool(
         # A side of one chunk is not worth two starts of workers.
         if workers > 1 and any(number for _, number, *_ in chunks):
             # Before the token ids, which need the words of an encoder that brings none.
-            run_in_worker(write_base, *source, config=cluster, room=room)
+            run_in_worker(write_base, *source, config=cluster, slots=slots)
             shares = [(*source, task.digest, tuple(chunks[worker::workers])) for worker in range(workers)]
             total = sum(stop - start for _, _, start, stop in chunks)
-            for done in accumulate(stream_from_workers(write_tokens, shares, cluster, room)):
+            for done in accumulate(stream_from_workers(write_tokens, shares, cluster, slots)):
                 watch("tokenise", done, total)
-        run_in_worker(write_pool, *source, config=cluster, room=room)
+        run_in_worker(write_pool, *source, config=cluster, slots=slots)
     about = read_json(folder / ENCODER, ["description"])
     # Logged by the driver, because nobody sees the log of a worker.
     logger.info("encoder %s: %s", encoder.encoder, about["description"])

@@ -73,12 +73,12 @@ def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -
     """
     trainers = config.trainers
     kinds = {**({Trainer.__name__: trainers} if trainers else {}), PoolShard.__name__: cluster.shards}
-    room = None
+    slots = None
     if trial is not None and trial.group is not None:
-        room = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))
+        slots = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))
     # A group has one strategy. Shards are best spread: their memory is no part of a bundle, and a node that dies takes
     # fewer of them. Several trainers exchange gradients at every step, which is quickest within a node.
-    with placement(kinds, cluster, "PACK" if config.training.workers > 1 else "SPREAD", room) as places:
+    with placement(kinds, cluster, "PACK" if config.training.workers > 1 else "SPREAD", slots) as places:
         yield places
 
 

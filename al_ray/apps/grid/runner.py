@@ -20,9 +20,9 @@ from al_ray.apps.grid.spec import Cell, phases
 from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
+from al_ray.cluster.capacity import count_placements, describe_nodes
 from al_ray.cluster.pool.score_fit import check_scoring
 from al_ray.cluster.ray_session import local
-from al_ray.cluster.room import count_placements, describe_nodes
 from al_ray.cluster.session import require_shared_folders, session
 from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
 from al_ray.core.naming import option

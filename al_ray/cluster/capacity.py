@@ -1,4 +1,4 @@
-"""The room of a cluster: what its nodes have, how many groups of actors fit, and whose turn it is to get places."""
+"""The capacity of a cluster: what its nodes have, how many groups of actors fit, and whose turn it is to get places."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ def describe_nodes() -> str:
     return f"{len(nodes)} nodes ({'; '.join(resources)})"
 
 
-def describe_room(bundles: Sequence[Mapping[str, float]]) -> str:
+def describe_capacity(bundles: Sequence[Mapping[str, float]]) -> str:
     """Describe the nodes, and why these bundles have no places: in use, or no cluster of this size."""
     if not count_placements(bundles):
         return f"{describe_nodes()}, which is too small for them until it grows"
@@ -76,7 +76,7 @@ class _Wait:
             self.workers,
             ", after a command that has waited longer" if behind else "",
             self.end - now,
-            describe_room(self.bundles),
+            describe_capacity(self.bundles),
         )
 
     def succeed(self) -> None:
