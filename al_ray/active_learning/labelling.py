@@ -1,4 +1,4 @@
-"""Buy the labels of a round, and those of dev pairs by which the model of the round before is measured."""
+"""Have the pairs of a round labelled, and the dev pairs by which the model of the round before is measured."""
 
 import numpy as np
 
@@ -16,12 +16,12 @@ def label_round(services: RunServices, state: State, number: int) -> tuple[Batch
 
 
 def label_batch_and_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None) -> tuple[Batch, Labels]:
-    """Buy the labels of round `number`, and those of dev pairs for the model of the round before.
+    """Have the batch of round `number` labelled, and the dev pairs for the model of the round before.
 
     dev: asked only if its pairs are drawn. LabelsAwaited if people have yet to answer either; both are asked first.
     """
     waits, labelled = list[str](), None
-    # The round comes first, because a language model is checked on its pairs before others are bought from it.
+    # The round comes first, because a language model is checked on its pairs before it labels others.
     try:
         labelled = label_batch(number, ledger, oracle)
     except LabelsAwaited as wait:
@@ -53,7 +53,7 @@ def measure_last(services: RunServices, state: State) -> None:
 
 
 def measure(dev: DevSampler, number: int) -> None:
-    """Buy the labels of the dev pairs drawn for the model of round `number`, if any, and estimate how good it is."""
+    """Have the dev pairs drawn for the model of round `number` labelled, if any, and estimate how good it is."""
     if dev.ledger.batch(number) is None:
         return
     try:

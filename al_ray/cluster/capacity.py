@@ -80,7 +80,7 @@ class _Wait:
         )
 
     def succeed(self) -> None:
-        """Log that there are places, if a line told of the wait."""
+        """Log that there are places, if the wait was logged."""
         if self.lines:
             logger.warning("%s have their places now", self.workers)
 
@@ -90,9 +90,9 @@ def reserve(
 ) -> PlacementGroup | None:
     """Return a new placement group that has its places; None if it gets none within some seconds.
 
-    Commands on one cluster get places in the order in which they asked, whatever they ask for. Ray alone would give
-    them to whoever asked last, and to a large group only when no small one waits. So a command that is not the first
-    has no group while it waits. One for which the cluster must grow first neither waits for others nor holds them up.
+    Commands on one cluster get places in the order of their requests, whatever the size. Ray alone would serve the
+    latest request first, and a large group only when no small one waits. So a command that is not the first has no
+    group while it waits. One for which the cluster must grow first neither waits for others nor holds them up.
     """
     wait, ticket = _Wait(workers, bundles, seconds), f"{NAME}{time.time():017.6f}"
     while not wait.over:

@@ -81,8 +81,8 @@ def exit_if_ending() -> None:
 def out_of_memory_message(error: BaseException | None) -> str:
     """Return the message of an out-of-memory error or of one among its causes; "" for other errors.
 
-    The messages of our own errors may quote such words from user input, so only their causes are checked. Those of Ray
-    tell of another process.
+    The messages of our own errors may quote such words from user input, so only their causes are checked. Messages of
+    Ray are about another process.
     """
     while error is not None and not _is_of_ray(error):
         words = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -138,7 +138,7 @@ class _Threads:
 
 @lru_cache(1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return the libraries of linear algebra that this process has loaded by now. modules: so many are imported."""
+    """Return the libraries of linear algebra that this process has loaded. modules: number of imported modules."""
     return ThreadpoolController()
 
 
@@ -160,7 +160,7 @@ class Told:
         """Nothing is prepared."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Raise ActorLost in place of the error that tells of memory."""
+        """Raise ActorLost in place of an out-of-memory error."""
         lost = lost_here(error, self.name) if isinstance(error, Exception) else None
         if lost is not None:
             raise lost from error
@@ -199,7 +199,7 @@ class LocalPlaces:
 
 
 class LocalWorkers:
-    """The functions of cluster/workers.py in this process; what is told of places and nodes is of no use here."""
+    """The functions of cluster/workers.py in this process; arguments about places and nodes have no effect here."""
 
     @contextmanager
     def placement(self, _: object, config: ClusterConfig, *places: object) -> Iterator[LocalPlaces]:

@@ -1,4 +1,4 @@
-"""Workers of a command: actors of Ray, or plain objects in this process; who calls them cannot tell which.
+"""Workers of a command: actors of Ray, or plain objects in this process; callers use both in the same way.
 
 This is the seam between the loop and Ray. `session` (cluster/session.py) chooses. The functions below have two
 implementations, cluster/ray_workers.py and cluster/local_workers.py; without the former Ray is not imported.

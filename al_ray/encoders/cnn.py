@@ -144,7 +144,7 @@ class Cnn:
 
     @property
     def unknown(self) -> int | None:
-        """Return None: words that were not trained are hashed into bins, and so are told apart."""
+        """Return None: words that were not trained are hashed into bins, so that they differ."""
         return None
 
     @property

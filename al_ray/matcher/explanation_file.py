@@ -45,7 +45,7 @@ def read_explanations(folder: StoragePath, count: int) -> list[Explanation]:
         if not len(names) == len(values) == len(adds) or not all(isinstance(x, float) for x in (*values, *adds)):
             raise BadFile(f"{path} has other numbers than one for each comparison; {FIX}")
         parts = [Part(*part) for part in zip(names, values, adds, strict=True)]
-        # As `explain` orders them: sorting keeps the order of equal ones.
+        # As `explain` orders them: the sort is stable.
         parts.sort(key=lambda part: -abs(part.adds))
         found.append(Explanation(one["p"], content["base"], tuple(parts)))
     if len(found) != count:

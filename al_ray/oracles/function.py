@@ -134,7 +134,7 @@ class CallableOracle:
             yield Answers(rows, result.labels, self.service.name, result.confidences, result.cost)
 
     def _retry_seconds(self, failures: int) -> float:
-        """Return the longest wait after so many failures of a call."""
+        """Return the longest wait after this number of failures of a call."""
         return min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
 
     def _may_start(self, request: Request, calls: Calls[Request]) -> bool:

@@ -102,7 +102,7 @@ class PageAnswers:
             self.settled[code] = answer
             return
         if earlier is None or earlier.label != answer.label:
-            # Whoever settled the pair did not know this label. A note alone changes nothing.
+            # The person who settled the pair did not know this label. A note alone changes nothing.
             self.settled.pop(code, None)
         self.answers.setdefault(code, {})[by] = answer
 

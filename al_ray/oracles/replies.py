@@ -88,7 +88,7 @@ class Service(Protocol):
         ...
 
     def charge(self, cost: float | None, pairs: int) -> float:
-        """Return the cost of a call of so many pairs that returned this cost, and learn from it.
+        """Return the cost of a call of `pairs` pairs that returned this cost, and learn from it.
 
         ServiceFailed if the cost is unknown, and there is a limit.
         """

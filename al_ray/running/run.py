@@ -129,7 +129,7 @@ def run_on(
 
 
 class _Release(Exception):
-    """Raised in place of labels, so that the actors end before labels are bought."""
+    """Raised in place of labels, so that the actors end before labels are requested."""
 
 
 class _ReleasingOracle:

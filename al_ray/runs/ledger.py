@@ -53,7 +53,7 @@ class Ledger:
         return self.task.split(self.split).space
 
     def prove_lock(self) -> None:
-        """FolderInUse, before anything is bought, if another process has taken over the run on an object store."""
+        """FolderInUse, before any label is requested, if another process has taken over the run on an object store."""
         if isinstance(self.path, Uri) and self.path.fence is not None:
             self.path.fence.prove()
 
@@ -106,7 +106,7 @@ class Ledger:
             yield batch, np.where((corrected != OPEN) & (answered != OPEN), corrected, answered)
 
     def labelled(self, last: int | None = None) -> Labelled:
-        """Return the pairs with a label of rounds 1 to `last` (default: all), in the order bought."""
+        """Return the pairs with a label of rounds 1 to `last` (default: all), in the order labelled."""
         numbers = range(1, (self.rounds if last is None else last) + 1)
         pairs, every, rounds, sources = [Labelled().pairs], [Labelled().labels], [Labelled().rounds], list[str]()
         for number, (batch, labels) in zip(numbers, self.read_rounds(numbers), strict=True):

@@ -37,7 +37,7 @@ def count_block(
 ) -> NegativeCounts:
     """Count every pair of two blocks that the rule allows, except the `hidden` (k, 2).
 
-    Pairs whose float32 product is within the margin of a threshold are settled in float64, so that the count does not
+    Pairs whose float32 product is within the margin of a threshold are recomputed in float64, so that counts do not
     depend on blocks, shards or devices. In a symmetric task only pairs left < right are counted. The reliability takes
     each probability from the middle of an interval of cosines: a logit is moved by at most w * its width / 2.
     """
@@ -81,7 +81,7 @@ class _Tables:
     """What is looked up for a cosine: its interval, and how many thresholds of the bootstrap it reaches.
 
     A cosine falls into one of `count` intervals. Where the table says `close`, which is no number of thresholds, pairs
-    are settled.
+    are recomputed in float64.
     """
 
     def __init__(self, request: CountRequest, cells: "_Cells", device: str) -> None:
@@ -174,7 +174,7 @@ class _BlockCounter:
 def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats, device: str = "cpu") -> Floats:
     """(n, 2) pairs of the queries with held texts -> (n,) scores, so near in float32 that counts are exact.
 
-    Those within the margin of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
+    Those within the margin of a threshold are recomputed in float64, so that counts do not depend on blocks or shards.
     """
     left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
     cosines = paired_products(queries.vectors, left, held.vectors, right, device).astype(np.float64)

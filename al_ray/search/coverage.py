@@ -137,9 +137,9 @@ class CoverageCount:
 
 
 def _distinct(keys: np.ndarray, texts: Sequence[str] | _Joined) -> tuple[Mask, list[dict[str, int]]]:
-    """(n,) keys of token ids and the texts -> (n,) which texts are the first of equal ones, and texts of one key.
+    """(n,) keys of token ids and the texts -> (n,) whether a text is the first of its duplicates, and texts of one key.
 
-    The latter are the different texts, with their rows, of each key that several rows have.
+    The latter: for each key of several rows, its different texts with their rows.
     """
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     first, groups = np.ones(len(keys), dtype=np.bool_), defaultdict[int, dict[str, int]](dict)

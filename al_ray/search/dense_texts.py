@@ -38,7 +38,7 @@ def count_steps(kth: Floats) -> Ints:
 
 
 def threshold_of(counts: Ints, most: float) -> float:
-    """Return the lowest step below 1 that at most so many counted scores reach, and the last one if more reach it."""
+    """Return the lowest step below 1 that at most `most` counted scores reach; the last step if more reach it."""
     few = np.flatnonzero(np.cumsum(counts[::-1])[:0:-1] <= most)
     return float(few[0] if len(few) else 2 * STEPS - 1) / STEPS - 1
 

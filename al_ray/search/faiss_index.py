@@ -218,7 +218,7 @@ def check_index_on_device(factory: str, device: str) -> None:
             "the Faiss of a node with GPUs is faiss-cpu, which cannot search there: install faiss-gpu in its place, or "
             "give `RunConfig.search.index='Flat'`, which needs none, or leave out `gpus_per_shard`"
         )
-    # Of so many dimensions that any product quantiser divides them.
+    # A number of dimensions that any product quantiser divides.
     index: Any = _faiss().index_factory(960, factory, FAISS_METRICS["ip"])
     try:
         _faiss().index_cpu_to_gpu(_faiss().StandardGpuResources(), 0, index)

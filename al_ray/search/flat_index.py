@@ -109,7 +109,7 @@ class FlatIndex:
     def _scan_in_halves(
         self, held: torch.Tensor, vectors: torch.Tensor, queries: Block, count: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `_scan`, by rough products of vectors of 16 bits, whose best are settled in float64."""
+        """As `_scan`, by rough products of vectors of 16 bits, whose best are recomputed in float64."""
         rough, places = self._scan(vectors, queries, count + EXTRA)
         lines, columns = (places != NONE).nonzero(as_tuple=True)
         exact = torch.full(rough.shape, -torch.inf, dtype=torch.float64, device=self.device)

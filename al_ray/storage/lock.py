@@ -58,7 +58,7 @@ class Lease:
     over, so a killed process locks a folder no longer than that. An owner that was suspended or cut off from the store,
     and whose lease another took over, is interrupted and ends with FolderInUse.
 
-    With conditional writes (storage/fence.py) one process gets the lease, however many come at once, and an owner that
+    With conditional writes (storage/fence.py) one process gets the lease, however many ask at once, and an owner that
     has lost it cannot write with the fence any more.
 
     Without them (other stores than S3, and servers of S3 that refuse or ignore conditions) the last of several that

@@ -185,7 +185,7 @@ def both_sides(
 
 
 def passes_of_step(pairs: int, on_gpu: bool) -> int:
-    """Return the forward passes of a step with so many pairs, whose prompts allow both sides together."""
+    """Return the forward passes of a step with this number of pairs, whose prompts allow both sides together."""
     return 1 if on_gpu else ceil(2 * pairs / PASS)
 
 

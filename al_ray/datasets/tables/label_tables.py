@@ -1,4 +1,4 @@
-"""Tables of labels: read those bought elsewhere or corrected, write those of a run."""
+"""Tables of labels: read labels made elsewhere or corrected, write those of a run."""
 
 import json
 import logging
@@ -205,7 +205,7 @@ def _side(name: str, corpus: Corpus) -> SideTexts:
 
 
 def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
-    """Return labels with their texts, in the order bought: sentence1, sentence2, label (1 or 0), without unsure pairs.
+    """Return labels with texts, in the order labelled: sentence1, sentence2, label (1 or 0), without unsure pairs.
 
     every: add the columns of EVERY, and the unsure pairs, whose label is null.
     """

@@ -1,4 +1,4 @@
-"""The check of a language model by people, before a round is bought from it.
+"""The check of a language model by people, before it labels a round.
 
 check/batch.csv, batch.json    the drawn pairs, for people (oracles/people.py); label-studio.xml is the interface
 check/drawn.json               their round and rows

@@ -60,8 +60,8 @@ def format_requests(service: LlmService, parts: Sequence[Sequence[Texts]]) -> li
 def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
     """Return the cost of raw answers that no label in the ledger counts: a process ended between the two.
 
-    If the ledger counts more, because a raw answer could not be written, the difference is written as one: otherwise it
-    would hide as much of what a later process buys and does not count.
+    If the ledger counts more, because a raw answer could not be written, the difference is written as a raw answer:
+    otherwise it would hide the same amount of cost that a later process pays and does not count.
     """
     ledgers = journal.ledger, journal.dev_labels.ledger
     pieces = (piece for ledger in ledgers for number in range(1, ledger.rounds + 1) for piece in ledger.answers(number))
@@ -106,7 +106,7 @@ class LlmOracle:
         self._config = self.service.config
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers to the rows `missing`: first those on disk that an earlier process bought.
+        """Yield the answers to the rows `missing`: first those on disk that an earlier process paid for.
 
         Raises what CallableOracle.label raises, LabellingStopped if the check forbids it, and DryRun.
         """
@@ -159,7 +159,7 @@ class LlmOracle:
         return rows
 
     def _unchecked(self, number: int) -> LabelsAwaited | LabellingStopped:
-        """Return the error for pairs of dev of a round that are to be bought before the check."""
+        """Return the error for dev pairs of a round that are to be labelled before the check."""
         last = self.journal.ledger.rounds
         if not self.journal.ledger.sealed(last):
             return LabelsAwaited(

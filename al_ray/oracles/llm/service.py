@@ -134,7 +134,7 @@ class LlmService:
             raise ServiceFailed(f"a paid request cannot be stored: {written.error}", raw.cost, fatal=True)
 
     def _send_or_charge(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
-        """Do what `_send` does; an unforeseen failure is charged with the bound, because it may have been billed."""
+        """Send as `_send` does; charge the upper bound for an unforeseen failure, because it may have been billed."""
         with Outcome() as outcome:
             return self._send(pairs, call)
         if isinstance(outcome.error, ServiceFailed):
