@@ -62,7 +62,7 @@ def exit_on_fatal_errors(function: Callable[..., Any], name: str) -> Callable[..
 
 
 def prepare_to_end() -> None:
-    """Start the thread that ends this process some seconds after such an error: then none could be started."""
+    """Start the thread that ends this process seconds after such an error, when no thread could be started."""
     threading.Thread(target=_end_when_due, daemon=True).start()
 
 

@@ -52,7 +52,7 @@ class LocalWorker:
     """The handle of a plain object, as of an actor: `worker.method.remote(...)`, with Ray's options or without."""
 
     def __init__(self, make: Callable[[Any], Any], spec: Any, cpus: float) -> None:
-        """Make the object. cpus: what an actor would ask of Ray."""
+        """Make the object. cpus: number that an actor would request from Ray."""
         self._name, self._threads = make.__name__, _Threads(cpus)
         with Told(f"{self._name}.__init__"), self._threads:
             self._object: Any = make(received(spec))

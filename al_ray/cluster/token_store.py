@@ -133,7 +133,7 @@ def check_same_encoder(folder: StoragePath, encoder: EncoderConfig, untrained: M
 
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
-    """Write what is missing of a pool folder: words, token ids, and the batches of each part."""
+    """Write the missing files of a pool folder: words, token ids, and the batches of each part."""
     to = storage_path(folder)
     if (to / ENCODER).is_file():
         return

@@ -92,7 +92,7 @@ def _beat(name: str, guard: subprocess.Popen[bytes], patience: float, interval: 
             if any(steps.hangs(patience) for steps in list(_running)):
                 _warn(name, os.getpid(), f"a step takes more than {patience:.0f} s, and {FACTOR} times those before it")
                 os._exit(1)
-            # If somebody has killed the guard, steps are watched nevertheless.
+            # Steps are watched even if the guard was killed.
             with suppress(OSError):
                 os.write(pipe.fileno(), b".")
 

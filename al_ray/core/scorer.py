@@ -46,7 +46,7 @@ class Scorer:
     ceiling: float = 1.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as files hold them: `ceiling` only where there is one, as earlier versions had none."""
+        """Return the fields as files hold them: without a `ceiling` of None, because earlier versions had none."""
         return {name: value for name, value in asdict(self).items() if name != "ceiling" or value < 1}
 
     @property

@@ -67,7 +67,7 @@ class CrossEncoder:
         body = getattr(transformer, transformer.base_model_prefix)
         missing, _ = body.load_state_dict(pretrained.state_dict(), strict=False)
         assert not missing, missing
-        # On the CPU: a GPU that is asked for a position that is not there fails for good.
+        # On the CPU: an invalid position makes a GPU context unusable.
         CrossEncoder(transformer, tokenizer, config.max_length).check_max_length(config.encoder)
         return CrossEncoder(transformer, tokenizer, config.max_length, device, config.arithmetic)
 

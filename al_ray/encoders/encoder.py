@@ -52,7 +52,7 @@ class TextEncoder(Protocol):
 
     @property
     def unknown(self) -> int | None:
-        """Return the token id of what the vocabulary lacks; None if the encoder has none."""
+        """Return the token id of unknown tokens; None if the encoder has none."""
         ...
 
     @property

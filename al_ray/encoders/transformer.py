@@ -156,7 +156,7 @@ class Encoder:
 
     @property
     def unknown(self) -> int | None:
-        """Return the token id of what the vocabulary lacks; None if the tokenizer has none, as one by bytes."""
+        """Return the token id of unknown tokens; None if the tokenizer has none, such as one by bytes."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
         unknown = self.tokenizer.unk_token_id
         return None if unknown is None or unknown in ids else int(unknown)

@@ -158,7 +158,7 @@ def _read(path: Path, batch: SheetRows) -> AnswerRows:
 
 
 def _of_page(path: Path, batch: SheetRows) -> AnswerRows:
-    """Return (row, label, place) of each pair that was answered on the page by as many people as are to."""
+    """Return (row, label, place) of each pair that enough people have answered on the page."""
     page = read_page_answers(path)
     labels = {code: OPEN if page.waits(code) else page.label(code) for code in sorted(page.touched)}
     return [

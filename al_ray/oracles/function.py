@@ -122,7 +122,7 @@ class CallableOracle:
         """Return the request for the pairs of another that were not read, in `wait` seconds."""
         now = monotonic()
         if result.wait is not None:
-            # The service asks all calls to wait, not this one alone.
+            # The service asks for all calls to wait, not only this one.
             self.next_start = max(self.next_start, now + result.wait)
         texts = tuple(request.texts[place] for place in np.flatnonzero(unread).tolist())
         return Request(request.rows[unread], texts, request.failures + 1, now + wait)

@@ -130,12 +130,12 @@ class PageAnswers:
         return len({answer.label for answer in self.of(code).values()}) > 1
 
     def needed(self, code: str) -> int:
-        """Return how many people are to answer a pair."""
+        """Return how many people must answer a pair."""
         matches = any(answer.label == YES for answer in self.of(code).values())
         return 2 if code in self.doubled or (self.confirm and matches) else 1
 
     def complete(self, code: str) -> bool:
-        """Return whether as many people have answered a pair as are to, or somebody has settled it."""
+        """Return whether enough people have answered a pair, or somebody has settled it."""
         return code in self.settled or len(self.of(code)) >= self.needed(code)
 
     def taken_back(self, code: str) -> bool:

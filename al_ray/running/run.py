@@ -98,7 +98,7 @@ def run_on(
     with opened(out, task, patience) as journal:
         oracle_options, stop = in_force(out, work.oracle_options, work.stop)
         stop.check_measured(config)
-        # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
+        # Before the oracle is loaded: for another run or a changed task, an error of loading would mislead.
         journal.check_same_run(config)
         request = OracleRequest(config, oracle_options, journal, watch, page=work.page is not None)
         oracle = make_oracle(request)

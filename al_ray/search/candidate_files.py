@@ -93,7 +93,7 @@ def has_candidates(folder: StoragePath) -> bool:
 
 
 def write_found(folder: StoragePath, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays of a folder, but for the features."""
+    """Write the arrays of a folder, except the features."""
     for name, array in arrays.items():
         store_array(folder / f"{name}.npy", array)
 

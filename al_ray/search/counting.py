@@ -21,7 +21,7 @@ from al_ray.search.threads import in_threads
 from al_ray.search.vector_files import single
 
 TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
-COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
+COLUMNS = 2048  # Right texts in one block of a product: an array of 1,024 x 2,048 pairs takes some 8 MB.
 GPU_CELLS = 2**25  # Of a product on a GPU, which must be large to be worth its start.
 REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores with offsets reach as far again a side.
 
@@ -103,7 +103,7 @@ class _BlockCounter:
         """No pair yet. columns: right texts of a block at most."""
         self.queries, self.request, self.tables = queries, request, tables
         device, groups = tables.reach.device, tables.close
-        # Memory that every block uses again: fresh pages cost as much as what is done with them.
+        # Memory reused by every block: allocating new pages costs as much time as the arithmetic.
         self.room = torch.empty(len(queries.rows) * columns, dtype=torch.int32, device=device)
         self.numbers = torch.zeros(tables.cells.count, dtype=torch.int64, device=device)
         self.by_left = torch.zeros((len(queries.rows), groups + 1), dtype=torch.int64, device=device)
@@ -111,7 +111,7 @@ class _BlockCounter:
         self.settled = np.zeros(len(request.thresholds), dtype=np.int64)
 
     def add(self, tile: torch.Tensor, columns: Block) -> None:
-        """Count a tile (b, c) of cosines, which is written over; what is hidden of it is in the lowest interval."""
+        """Count a tile (b, c) of cosines, which is overwritten; its hidden pairs are in the lowest interval."""
         if tile.numel() and bool(tile.max().isnan()):
             check_no_nan(tile.cpu().numpy())
         tables, width = self.tables, self.tables.cells.width

@@ -17,7 +17,7 @@ from al_ray.search.candidate_ranks import NearestOf
 
 SHARE, MOST = 0.05, 0.3
 SAMPLED = 20_000
-"""Texts of train, about, by which it is known how many candidates a threshold adds: all, if there are no more."""
+"""Approximate sample size of train texts from which the number of candidates that a threshold adds is estimated."""
 STEPS = 1024
 """The threshold is a multiple of 1/STEPS, so that shards count it, and a cosine is compared with it exactly."""
 

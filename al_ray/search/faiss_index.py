@@ -84,7 +84,7 @@ class CosineIndex:
             self.index: Any = _empty_index(vectors, factory, "ip", trained)
             if device != "cpu":
                 self.widest = GPU_NEIGHBOURS
-                # Faiss has its own memory: what torch keeps for later is lost to it.
+                # Faiss allocates its own memory, and cannot use what torch has cached.
                 give_back_memory(device)
                 # One resources object an actor, kept referenced.
                 self.resources = _faiss().StandardGpuResources()
@@ -292,7 +292,7 @@ def _float32(vectors: Vectors) -> npt.NDArray[np.float32]:
 
 @contextmanager
 def _faiss_errors(factory: str, size: int, metric: Metric) -> Iterator[None]:
-    """Turn an error of Faiss about a factory string into BadOption with what to do."""
+    """Turn an error of Faiss about a factory string into BadOption that says what to do."""
     try:
         yield
     except RuntimeError as error:

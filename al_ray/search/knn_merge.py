@@ -78,7 +78,7 @@ class PairIndex(Protocol):
 
 
 def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighbors:
-    """At least the `count` nearest of the texts held, and all that are too near the last of them to say.
+    """At least the `count` nearest of the texts held, and all that may be as near as the last of them.
 
     The cosines are within MARGIN of the true ones; those of an index that keeps codes are recomputed at once.
     """
@@ -216,7 +216,7 @@ def _among_nearest(
 
 
 def _labelled(request: KnnRequest, rows: Rows, right: Rows, asked: Mask, labelled: Keys) -> Mask:
-    """(b, w) which of the pairs asked about are labelled."""
+    """(b, w) whether each requested pair is labelled."""
     known = np.zeros(asked.shape, dtype=np.bool_)
     lines, columns = np.nonzero(asked)
     known[lines, columns] = is_in(request.space.keys(as_pairs(rows[lines], right[lines, columns])), labelled)

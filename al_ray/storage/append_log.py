@@ -1,4 +1,4 @@
-"""An append-only file of JSON objects: each is on disk before its writer goes on.
+"""An append-only file of JSON objects: each is on disk before its writer continues.
 
 A line is a checksum and an object as JSON, whose number is that of the line, from 1. A process that is killed while it
 writes leaves a last line without its end. It was never acknowledged: readers leave it out, and the next writer cuts it

@@ -82,7 +82,7 @@ def local_name(uri: Uri, folder: Uri) -> str:
 
 
 def _objects(folder: Uri, without: Sequence[str]) -> list[tuple[Uri, int, int]]:
-    """Return the objects of a folder, but for those below a name that matches a pattern."""
+    """Return the objects of a folder, except those below a name that matches a pattern."""
     return [
         (uri, size, written)
         for uri, size, written in folder.objects()

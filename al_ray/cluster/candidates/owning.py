@@ -48,8 +48,10 @@ from al_ray.storage.uri import storage_path
 
 
 class OwnsCandidates(FindsCandidates):
-    """The actor of a shard of a run: the stages of candidates, beside all others. Its own streams have
-    MAX_UPDATES items."""
+    """The actor of a shard of a run: the stages of candidates, beside all others.
+
+    Its own streams have MAX_UPDATES items.
+    """
 
     def __init__(self, shard: PoolShard) -> None:
         """Own nothing yet."""

@@ -97,7 +97,7 @@ def _side(fields: Any, path: StoragePath, fix: str) -> tuple[Field, ...]:
 
 
 def _grams(arrays: Arrays) -> tuple[DocumentFrequencies, int]:
-    """Return the frequencies of 3-grams and the most; ValueError if the arrays are none."""
+    """Return the frequencies of 3-grams and the highest one; ValueError if the arrays hold no frequencies."""
     columns = array_of(arrays, "grams.columns", np.int32, (None,))
     counts = array_of(arrays, "grams.counts", np.uint32, (len(columns),)).astype(np.int64)
     texts, most = array_of(arrays, "grams.totals", np.int64, (2,)).tolist()

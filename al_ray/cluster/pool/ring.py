@@ -80,7 +80,7 @@ class Ring:
 def asked_ahead(
     items: Iterable[Item], ask: Callable[[Item], Asked], ahead: int = AHEAD
 ) -> Iterator[tuple[Item, Asked]]:
-    """Yield items with what was asked for them; `ahead` items are asked for before they are needed."""
+    """Yield items with the request for each; requests are sent `ahead` items before they are needed."""
     coming = deque[tuple[Item, Asked]]()
     for item in items:
         coming.append((item, ask(item)))

@@ -96,7 +96,7 @@ def _read_likelihoods(path: StoragePath, made_from: str | None = None) -> Floats
 def offsets_of_pairs(
     pool: ShardedPool, model: Model, split: Split, pairs: Pairs, weight: float, both_sides: bool
 ) -> Floats:
-    """(n, 2) pairs of a split -> (n,) what is subtracted from their cosines, as the pool does, to the bit."""
+    """(n, 2) pairs of a split -> (n,) numbers subtracted from their cosines, exactly as the pool subtracts them."""
     own = pool.means_of_nearest(model, split).times(weight).of(pairs[:, 0])
     if not both_sides:
         return own

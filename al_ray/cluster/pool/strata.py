@@ -155,7 +155,7 @@ class OwnsStrata(PullsFromPeers):
         return np.sort(np.concatenate(wait_for(ring.ask("rows_of", SERVE, model, part))))
 
     def use(self, model: Model) -> None:
-        """As ShardActor.use; what was found by other weights is dropped."""
+        """As ShardActor.use; near pairs found by other weights are dropped."""
         if self.weights != model.weights:
             self._near_by_owner = self._strata = None
         super().use(model)

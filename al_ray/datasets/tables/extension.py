@@ -231,7 +231,7 @@ def _stored(options: OwnTexts, before: Task, side: Side, rule: PairRule | None) 
 
 
 def _texts(sheet: TableRows, before: Task, side: Side, columns: Sequence[str]) -> SideTexts:
-    """Return the texts of a side, with the types of the earlier task; without fields if it does not know them."""
+    """Return the texts of a side, with the types of the earlier task; without fields if it has none."""
     texts, earlier = side_texts(sheet, columns), (before.left if side == "left" else before.right).fields
     known = None if texts.fields is None or earlier is None else replace(texts.fields, types=earlier.types)
     return replace(texts, fields=known)

@@ -144,7 +144,7 @@ def label_rows(sheet: TableRows, pairs: Pairs, space: PairSpace, faults: BadRowL
     labels, pairs = labels[~unread], pairs[~unread]
     answered = labels != OPEN
     sheet, labels, keys = sheet.filter(answered), labels[answered], space.keys(pairs[answered])
-    # Rows that say yes or no come first, so that of each pair the first of them counts, and an unsure one else.
+    # Rows of yes or no come first, so that the first of them counts for each pair, and an unsure row only without one.
     order = np.argsort(labels == UNSURE, kind="stable")
     _, places, back = np.unique(keys[order], return_index=True, return_inverse=True)
     first = order[places]

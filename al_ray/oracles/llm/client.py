@@ -20,7 +20,7 @@ INSTALL = "pip install --constraint constraints.txt '.[llm]' in the checkout"
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 # Servers show a part of a key, with stars in place of the rest.
 KEY_LIKE = re.compile(r"\b(sk|pk|key|Bearer)[-_ ]\S+|\S*\*{3,}\S*", re.IGNORECASE)
-# Seconds: a server that asks for a longer wait is not waited for.
+# Seconds: the longest wait that a server may ask for.
 LONGEST_WAIT = 3600.0
 # The request was refused before any token was computed. Any other failure may be charged.
 FREE = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 501, 503})

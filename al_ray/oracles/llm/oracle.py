@@ -134,7 +134,7 @@ class LlmOracle:
         """
         nothing, subject = np.empty(0, dtype=np.int64), digest_of([self._config.model, self._config.definition])
         ours = self.journal.ledger.batch(number)
-        # A check that was begun holds, whether it is asked for again or not.
+        # A check that was started applies, whether it is requested again or not.
         if not (self._config.check_with or begun(self.journal.path)):
             return nothing
         check = Check(self.journal.path, self.journal.task, self.seed, self._config.check_with)

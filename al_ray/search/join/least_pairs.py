@@ -76,7 +76,7 @@ class Cells:
 
 
 class LeastPairs:
-    """What one worker knows of the least pairs of a query, after the cells it has looked at.
+    """The least pairs of a query among the cells that one worker has visited.
 
     `bound` is a cost that at least `count` unlabelled pairs of the pool do not exceed: what costs more is not wanted.
     """
