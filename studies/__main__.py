@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Union
 
 from al_ray.cli._shared.entry import parse_options, run_process
-from al_ray.storage.files import refuse_folder, write_json
+from al_ray.storage.files import check_is_no_folder, write_json
 from studies.adapter_runs import Simulate, format_runs
 from studies.adaptivity import Adaptivity, format_map
 from studies.calibrating import Calibrations, format_calibrations
@@ -65,7 +65,7 @@ def main() -> None:
     study = parse_options(Union[tuple(SHOWN)], "python -m studies", "Studies of quality, and not of speed.")  # noqa: UP007
     kind = type(study)
     if kind not in (Records, OtherTools, Roofline, RecordsPicture) and study.out is not None:
-        refuse_folder("--out", study.out)
+        check_is_no_folder("--out", study.out)
     results = study.results()
     print(SHOWN[kind](results))
     if kind in AS_JSON and study.out is not None:

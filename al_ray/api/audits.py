@@ -37,7 +37,7 @@ from al_ray.metrics.thresholds import parse_rule
 from al_ray.oracles.llm.oracle import PREFIX
 from al_ray.oracles.llm.store import AnswerStore
 from al_ray.oracles.people import write_sheets
-from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.place import check_lasting_path, check_outside_task
 from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.storage.uri import StoragePath, local_path, storage_path
 
@@ -111,8 +111,8 @@ def sample_audit(
         DryRun: in place of a request to a language model, if that was to be shown alone; no error.
     """
     target = _folder_of(run, config) if out is None else local_path(out, "`out`")
-    refuse_lost(target)
-    refuse_inside(target, storage_path(run.config.task))
+    check_lasting_path(target)
+    check_outside_task(target, storage_path(run.config.task))
     task = run.folder.task
     (task.split if config.by_score else task.with_positives)(config.split)
     if config.oracle is None and oracle_options != ORACLE:
@@ -120,7 +120,7 @@ def sample_audit(
     request, folder = _request(config, run, oracle_options), AuditFolder(target)
     exists, draw = folder.holds(request), partial(_draw, request, run, cluster, on_progress)
     if not exists:
-        run.folder.refuse_lost(request.round)
+        run.folder.check_weights_exist(request.round)
         if request.oracle:
             sample_two(folder, request, task, oracle_options, draw, on_progress)
         else:

@@ -7,7 +7,7 @@ from al_ray.apps.audit import matches as app
 from al_ray.apps.audit.folder import MatchRecord
 from al_ray.apps.audit.match_printout import format_match_sample
 from al_ray.apps.audit.options import MATCH_BUDGET
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.storage.uri import local_path
 
 
@@ -43,6 +43,6 @@ def sample_matches(
     """
     folder = local_path(matches, "`matches`")
     target = folder / "audit" if out is None else local_path(out, "`out`")
-    refuse_lost(target)
+    check_lasting_path(target)
     drawn = app.sample_matches(folder, budget or MATCH_BUDGET, seed, target)
     return MatchAudit(target, drawn.record, drawn.written)

@@ -21,7 +21,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, Report
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.existing_labels import read_existing_labels, write_first_round
-from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.place import check_lasting_path, check_outside_task
 from al_ray.runs.run_folder import bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -98,8 +98,8 @@ def plan_training(
     folder, path = storage_path(str(out)), storage_path(config.task)
     if config.model == "cosine" and is_cross_encoder(folder):
         raise WrongFolder(f"{folder} holds a cross-encoder; give `model='cosine'` another `out`")
-    refuse_lost(folder)
-    refuse_inside(folder, path)
+    check_lasting_path(folder)
+    check_outside_task(folder, path)
     task = read_task(path)
     for split in config.evaluation.splits:
         task.measurable(split)

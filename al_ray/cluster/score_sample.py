@@ -20,7 +20,7 @@ from al_ray.metrics.audit.looks import AT_THRESHOLD, Measure, look_sizes, order_
 from al_ray.metrics.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
 from al_ray.runs.dev_labels import SPLIT, DevLabels
 
-# Ranks among which the model's boundary is looked for, if it lies below `top`.
+# Ranks in which the model's boundary is searched, if it is below `top`.
 BOUNDARY_WITHIN = 100_000
 
 

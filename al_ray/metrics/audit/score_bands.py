@@ -171,7 +171,7 @@ class BandAudit:
         """Return whether all pairs at or above a threshold are ranked."""
         return self.total == self.reach or threshold > self.floor
 
-    def refuse_unranked(self, threshold: float) -> None:
+    def check_ranked(self, threshold: float) -> None:
         """Raise BadOption if not all pairs at or above a threshold are ranked."""
         if np.isnan(threshold) or not self.reaches(threshold):
             raise BadOption(
@@ -181,7 +181,7 @@ class BandAudit:
 
     def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
         """Estimate precision and recall at a cosine; BadOption below the ranked pairs."""
-        self.refuse_unranked(threshold)
+        self.check_ranked(threshold)
         cut = self.rank_of(threshold)
         above = self.parts(0, cut)
         below = self.parts(cut, self.total)
