@@ -18,7 +18,7 @@ from al_ray.core.config.oracle import ORACLES
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The rooms from the ground up. A file may import its own room and rooms on lines below; rooms on one line do not meet.
+# The folders from the ground up. A file may import its own folder and folders on lines below, and none on its own line.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.core",),
     ("al_ray.metrics", "al_ray.storage"),
@@ -38,7 +38,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("jobs", "benchmarks", "al_ray.__main__"),
     ("studies",),
 )
-LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 # Applications that build on other applications. No other application may import one.
 AMONG_APPS = {
     "al_ray.apps.annotating": {"al_ray.apps.http"},
@@ -55,15 +55,15 @@ AMONG_APPS = {
     "al_ray.apps.serving": {"al_ray.apps.http", "al_ray.apps.matching"},
     "al_ray.apps.papers.reproduction": {"al_ray.apps.cross_encoder", "al_ray.apps.grid", "al_ray.apps.reporting"},
 }
-# Rooms that only compute: numpy and the standard library less WORLD.
+# Folders that only compute: numpy and the standard library less WORLD.
 PURE = ("al_ray.core", "al_ray.metrics", "al_ray.active_learning")
 # Functions of arrays, which only compute: these metrics may use.
 ARITHMETIC = ("scipy.special", "scipy.sparse.csgraph")
-# Packages with a home, and the rooms or modules that are it. What is not named here may be imported outside PURE.
+# Packages with a home, and the folders or modules that are it. What is not named here may be imported outside PURE.
 HOMES = {
     "ray": {
         *(f"al_ray.cluster.{module}" for module in ("actor_host", "actors", "counters", "ray_session", "ray_workers")),
-        *("al_ray.cluster.room", "al_ray.cluster.trainer_group", "al_ray.apps.grid"),
+        *("al_ray.cluster.capacity", "al_ray.cluster.trainer_group", "al_ray.apps.grid"),
         *("al_ray.apps.serving.app", "al_ray.apps.serving.server"),
     },
     "fastapi": {"al_ray.apps.serving.app", "al_ray.apps.serving.http_api", "benchmarks.serving.plain_service"},
@@ -202,9 +202,9 @@ def inside(name: str, homes: Iterable[str]) -> bool:
     return any(name == home or name.startswith(home + ".") for home in homes)
 
 
-def room_of(name: str) -> str | None:
-    """The room that a dotted name of ours is in: the longest that fits; None for what is in none."""
-    return max((room for room in LEVEL if inside(name, [room])), key=len, default=None)
+def folder_of(name: str) -> str | None:
+    """The folder that a dotted name of ours is in: the longest that fits; None for what is in none."""
+    return max((folder for folder in LEVEL if inside(name, [folder])), key=len, default=None)
 
 
 def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -213,28 +213,28 @@ def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
             yield node
 
 
-def files_stand_in_rooms(sources: list[Source]) -> list[str]:
-    # The package's own __init__ files above the rooms hold a docstring, and the public names of the whole.
+def files_stand_in_folders(sources: list[Source]) -> list[str]:
+    # The package's own __init__ files above the folders hold a docstring, and the public names of the whole.
     above = {"al_ray", "al_ray.apps", "al_ray.apps.papers"}
     known = [
-        s for s in sources if room_of(s.module) is not None or (s.module in above and s.path.endswith("__init__.py"))
+        s for s in sources if folder_of(s.module) is not None or (s.module in above and s.path.endswith("__init__.py"))
     ]
-    return [f"{s.path}: not in a room of LEVELS" for s in sources if s not in known]
+    return [f"{s.path}: not in a folder of LEVELS" for s in sources if s not in known]
 
 
 def imports_go_down(sources: list[Source]) -> list[str]:
     complaints: list[str] = []
     for source in sources:
-        room = room_of(source.module)
+        folder = folder_of(source.module)
         for node, name in source.imports:
-            reached = room_of(name)
-            if reached is None or reached == room or reached in AMONG_APPS.get(room or "", set()):
+            reached = folder_of(name)
+            if reached is None or reached == folder or reached in AMONG_APPS.get(folder or "", set()):
                 continue
-            # What stands above the rooms, as al_ray/__init__.py, may import none of them: it names their types.
-            if room is None and id(node) in source.for_types:
+            # What stands above the folders, as al_ray/__init__.py, may import none of them: it names their types.
+            if folder is None and id(node) in source.for_types:
                 continue
-            if room is None or LEVEL[reached] >= LEVEL[room]:
-                complaints.append(source.at(node, f"{room or source.module} imports {name}"))
+            if folder is None or LEVEL[reached] >= LEVEL[folder]:
+                complaints.append(source.at(node, f"{folder or source.module} imports {name}"))
     return complaints
 
 
@@ -243,12 +243,12 @@ def commands_call_the_api(sources: list[Source]) -> list[str]:
     for source in sources:
         if not inside(source.module, ["al_ray.cli"]):
             continue
-        below = [(node, name) for node, name in source.imports if room_of(name) and not inside(name, COMMANDS_MAY)]
+        below = [(node, name) for node, name in source.imports if folder_of(name) and not inside(name, COMMANDS_MAY)]
         complaints += [source.at(node, f"{name} is below the API") for node, name in below]
     return complaints
 
 
-def pure_rooms_compute(sources: list[Source]) -> list[str]:
+def pure_folders_compute(sources: list[Source]) -> list[str]:
     complaints: list[str] = []
     for source in sources:
         if not inside(source.module, PURE):
@@ -258,10 +258,10 @@ def pure_rooms_compute(sources: list[Source]) -> list[str]:
             if inside(source.module, ["al_ray.metrics"]) and inside(name, ARITHMETIC):
                 continue
             if top in WORLD or top not in sys.stdlib_module_names | {"numpy", "al_ray"}:
-                complaints.append(source.at(node, f"a pure room imports {name}"))
+                complaints.append(source.at(node, f"a pure folder imports {name}"))
         for node in source.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "input"):
-                complaints.append(source.at(node, f"a pure room calls {node.func.id}()"))
+                complaints.append(source.at(node, f"a pure folder calls {node.func.id}()"))
     return complaints
 
 
@@ -435,7 +435,7 @@ def oracles_are_not_told_by_name(sources: list[Source]) -> list[str]:
     return compared(sources, "oracle", ORACLES, "an oracle; give OracleKind a field")
 
 
-def compared(sources: list[Source], subject: str, names: Iterable[str], cure: str) -> list[str]:
+def compared(sources: list[Source], subject: str, names: Iterable[str], fix: str) -> list[str]:
     """The places where what has the subject in its words is compared with one of the names."""
     complaints: list[str] = []
     for source in sources:
@@ -457,13 +457,17 @@ def compared(sources: list[Source], subject: str, names: Iterable[str], cure: st
             if any(
                 name.startswith(word) or word.startswith(f"{name}:") for name in names for word in words
             ) and subject in ast.unparse(asked):
-                complaints.append(source.at(node, f"{ast.unparse(asked)} names {cure}"))
+                complaints.append(source.at(node, f"{ast.unparse(asked)} names {fix}"))
     return complaints
 
 
 # Each rule with files that break it, one way a time.
 BROKEN: dict[Rule, list[dict[str, str]]] = {
-    files_stand_in_rooms: [{"al_ray/labelling/page.py": ""}, {"al_ray/ray.py": ""}, {"al_ray/apps/cleaning/a.py": ""}],
+    files_stand_in_folders: [
+        {"al_ray/labelling/page.py": ""},
+        {"al_ray/ray.py": ""},
+        {"al_ray/apps/cleaning/a.py": ""},
+    ],
     imports_go_down: [
         {"al_ray/core/pairs.py": "from al_ray.datasets.task_folder import read"},
         {"al_ray/datasets/wikiqa.py": "import al_ray.encoders.transformer"},
@@ -487,7 +491,7 @@ BROKEN: dict[Rule, list[dict[str, str]]] = {
         {"al_ray/cli/match.py": "from al_ray.runs import run_folder"},
         {"al_ray/cli/_shared/entry.py": "if TYPE_CHECKING:\n    from al_ray.storage.uri import Uri"},
     ],
-    pure_rooms_compute: [
+    pure_folders_compute: [
         {"al_ray/active_learning/loop.py": "import time"},
         {"al_ray/metrics/strata.py": "from pathlib import Path"},
         {"al_ray/core/pairs.py": "import scipy.stats"},

@@ -16,27 +16,31 @@ from al_ray.apps.audit.matches import read_labelled_matches
 from al_ray.apps.audit.of_clusters.folder import ClusterRecord
 from al_ray.apps.audit.of_clusters.printout import format_cluster_figures
 from al_ray.apps.audit.of_clusters.sampling import read_labelled_clusters
-from al_ray.apps.audit.options import ANSWERS, BUDGET, SECOND_BUDGET, AuditConfig
+from al_ray.apps.audit.options import ANSWERS, BUDGET, SECOND_BUDGET, WIDTH_BUDGET, AuditConfig
 from al_ray.apps.audit.printout import format_false_positives, format_sample
 from al_ray.apps.audit.promises import parse_rules
 from al_ray.apps.audit.thresholds import measured_at
+from al_ray.apps.audit.until_width.folder import WidthAudit, write_looks
+from al_ray.apps.audit.until_width.printout import format_looks, format_width_sample
 from al_ray.apps.audit.with_model.asking import check_oracle_options, question_of
 from al_ray.apps.audit.with_model.printout import format_cells, format_two_samples
 from al_ray.apps.audit.with_model.sampling import sample_two
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import OPEN
 from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
+from al_ray.core.task import Task
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.second_draw import pairs_left
 from al_ray.metrics.thresholds import parse_rule
 from al_ray.oracles.llm.oracle import PREFIX
 from al_ray.oracles.llm.store import AnswerStore
 from al_ray.oracles.people import write_sheets
-from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.place import check_lasting_path, check_outside_task
 from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.storage.uri import StoragePath, local_path, storage_path
 
@@ -54,11 +58,13 @@ class Audit:
 
     @property
     def sheet(self) -> Path:
-        """Return the path of the sheet that people fill in."""
-        return self.path / f"{STEM}.csv"
+        """Return the path of the sheet that people fill in, of an audit until a width that of its first look."""
+        return (self.path if self.record.asked.until_width is None else self.path / "look-1") / f"{STEM}.csv"
 
     def lines(self) -> list[str]:
-        """Return what was drawn, and what to do with it."""
+        """Return what was drawn, and what to do with it; of an audit until a width also what it will probably cost."""
+        if self.record.asked.until_width is not None:
+            return format_width_sample(WidthAudit.read(self.path), not self.written)
         if self.record.asked.oracle:
             first, cost = AuditFolder(self.path).first(), AnswerStore(self.path).cost
             return format_two_samples(self.record, first, self.path, not self.written, cost)
@@ -88,7 +94,8 @@ def sample_audit(
 ) -> Audit:
     """Draw pairs of a split for people to label, and write their sheets, unless the folder holds this audit.
 
-    out: a local folder; audit-SPLIT or audit-SPLIT-by-score in the run folder by default. Sheets are never overwritten.
+    out: a local folder; audit-SPLIT, audit-SPLIT-by-score or audit-SPLIT-until-width in the run folder by default.
+    Sheets are never overwritten.
     oracle_options: of a language model (`oracle="llm"`), which answers many pairs before some of them are drawn for
     people; the same call continues after a failure, and buys no answer twice (docs/llm.md).
     Works in this process, or on Ray (docs/api.md).
@@ -107,22 +114,22 @@ def sample_audit(
         DryRun: in place of a request to a language model, if that was to be shown alone; no error.
     """
     target = _folder_of(run, config) if out is None else local_path(out, "`out`")
-    refuse_lost(target)
-    refuse_inside(target, storage_path(run.config.task))
+    check_lasting_path(target)
+    check_outside_task(target, storage_path(run.config.task))
     task = run.folder.task
     (task.split if config.by_score else task.with_positives)(config.split)
     if config.oracle is None and oracle_options != ORACLE:
-        raise BadOption("`oracle_options` go with `oracle='llm'`; add it, or leave them out")
+        raise BadOption("options of a language model go with `oracle='llm'`; add it, or leave them out")
     request, folder = _request(config, run, oracle_options), AuditFolder(target)
     exists, draw = folder.holds(request), partial(_draw, request, run, cluster, on_progress)
     if not exists:
-        run.folder.refuse_lost(request.round)
+        run.folder.check_weights_exist(request.round)
         if request.oracle:
             sample_two(folder, request, task, oracle_options, draw, on_progress)
         else:
             folder.keep(*draw(), task)
     codes, _, pairs = folder.key()
-    write_sheets(target, STEM, codes, pairs.pairs, task)
+    _write_sheets(request, target, codes, pairs, task)
     return Audit(target, folder.record(), len(codes), not exists)
 
 
@@ -156,8 +163,8 @@ def estimate_audit(
     """
     path, sheet = local_path(audit, "`audit`"), None if labels is None else local_path(labels, "`labels`")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
-    if AuditFolder(path).of_matches or AuditFolder(path).of_clusters:
-        return _estimate_matches(path, sheet, by_score or run is not None)
+    if (other := _estimate_other_kind(path, sheet, by_score or run is not None)) is not None:
+        return other
     labelled = read_labelled(path, sheet, by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
@@ -176,6 +183,14 @@ def estimate_audit(
         return _estimate(record, lines, content)
     more, kept, written = calibrate(labelled, bands, audited.folder, scorer, rules)
     return _estimate(record, [*lines, *more], {**content, **kept}, written)
+
+
+def _write_sheets(request: AuditOptions, target: Path, codes: list[str], drawn: DrawnPairs, task: Task) -> None:
+    """Write the sheet of an audit, or those of its looks; those that exist are not overwritten."""
+    if request.until_width is None:
+        write_sheets(target, STEM, codes, drawn.pairs, task)
+    else:
+        write_looks(target, drawn.pairs, task)
 
 
 def _draw(
@@ -201,6 +216,32 @@ def _estimate(
     return AuditEstimate({"asked": vars(record.asked), **content}, "\n".join(lines), scorer)
 
 
+def _estimate_other_kind(path: Path, labels: Path | None, of_model: bool) -> AuditEstimate | None:
+    """Estimate from an audit of matches, of clusters or until a width, None for others; of_model: see below."""
+    folder = AuditFolder(path)
+    if folder.of_matches or folder.of_clusters:
+        return _estimate_matches(path, labels, of_model)
+    if folder.record().asked.until_width is not None:
+        return _estimate_looks(path, labels is not None or of_model)
+    return None
+
+
+def _estimate_looks(path: Path, more: bool) -> AuditEstimate:
+    """Estimate what an audit until a width is about, at each complete look; more: whether other options are given."""
+    if more:
+        raise BadOption(
+            "`labels`, `at_cosine`, `at_p`, `threshold_for`, `update_scorer` and `run` go with other audits, and "
+            f"{path} is one until a width, whose looks are all read; leave them out"
+        )
+    audit = WidthAudit.read(path)
+    if (audit.labels == OPEN).all():
+        first = audit.looks[0].folder / f"{STEM}.csv"
+        raise BadFile(
+            f"{first} answers none of the {audit.looks[0].stop:,} pairs; fill its column label with yes, no or unsure"
+        )
+    return _estimate(audit.record, *format_looks(audit))
+
+
 def _estimate_matches(path: Path, labels: Path | None, of_model: bool) -> AuditEstimate:
     """Estimate the quality of matches or clusters; of_model: whether options that they lack are given."""
     if of_model:
@@ -219,7 +260,8 @@ def _folder_of(run: Run, config: AuditConfig) -> Path:
     """Return the default folder of an audit; BadOption for a run on an object store, where people cannot open files."""
     if not isinstance(run.path, Path):
         raise BadOption(f"{run.path} is a URI, where people cannot open files; give `out`, a local folder")
-    return run.path / f"audit-{config.split}{'-by-score' if config.by_score else ''}"
+    kind = "" if not config.by_score else "-by-score" if config.until_width is None else "-until-width"
+    return run.path / f"audit-{config.split}{kind}"
 
 
 def _request(config: AuditConfig, run: Run, oracle_options: OracleConfig) -> AuditOptions:
@@ -228,6 +270,10 @@ def _request(config: AuditConfig, run: Run, oracle_options: OracleConfig) -> Aud
     model, task = run.folder.model(number).digest if number else "", run.folder.task.digest
     if config.after is not None:
         return _second_request(config, run, number)
+    if config.until_width is not None:
+        budget, top, of = config.budget or WIDTH_BUDGET, config.top or 100_000, config.of or "precision"
+        asked = AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
+        return replace(asked, until_width=config.until_width, of=of)
     if config.by_score:
         budget, top = config.budget or BUDGET, config.top or 100_000
         asked = AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
@@ -254,6 +300,8 @@ def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
     rule, after = parse_rule(config.threshold_for or ""), local_path(config.after, "`after`").absolute()
     if rule.kind != "precision":
         raise BadOption(f"{option('threshold_for', rule)}: a second draw is for a precision; give precision=P")
+    if AuditFolder(after).record().asked.until_width is not None:
+        raise BadOption(f"{option('after', after)} is an audit until a width; give one without `until_width`")
     first = read_labelled(after, None, True)
     if first.record.asked.oracle:
         raise BadOption(f"{option('after', after)} is an audit with a language model; give one of people alone")

@@ -7,7 +7,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.api.run_reading import Run
 from al_ray.api.runs import CLUSTER
 from al_ray.cluster.measurement import evaluate_labelled_pairs, evaluate_rounds
-from al_ray.cluster.pool.score_fit import refuse_scores
+from al_ray.cluster.pool.score_fit import check_scoring
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -107,7 +107,7 @@ def trained_round(run: Run, round: RoundName) -> int:
     number = run.complete_round(round)
     if number:
         run.folder.model(number)
-        run.folder.refuse_lost(number)
+        run.folder.check_weights_exist(number)
     return number
 
 
@@ -123,5 +123,5 @@ def _open_round(
             "a neighbourhood (`al-ray evaluate ... --neighbourhood`) needs a trained model, and round 0 is the "
             "untrained encoder; leave one of them out"
         )
-    refuse_scores(config.scoring, run.folder.task)
+    check_scoring(config.scoring, run.folder.task)
     return config, run.folder, number

@@ -3,17 +3,26 @@
 from collections.abc import Mapping
 from typing import Any
 
-from al_ray.runs.place import refuse_lost
-from al_ray.storage.files import refuse_folder, write_json
+from al_ray.runs.place import check_lasting_path
+from al_ray.storage.files import check_is_no_folder, write_json
 from al_ray.storage.uri import SECRET, StoragePath, Uri, local_path, storage_path
 
-__all__ = ["SECRET", "StoragePath", "Uri", "check_out", "local_path", "refuse_lost", "storage_path", "write_figures"]
+__all__ = [
+    "SECRET",
+    "StoragePath",
+    "Uri",
+    "check_out",
+    "local_path",
+    "check_lasting_path",
+    "storage_path",
+    "write_figures",
+]
 
 
 def check_out(out: StoragePath) -> None:
     """Raise BadOption, before any work, for a file of figures that is a folder, or that lies in one that is lost."""
-    refuse_lost(out)
-    refuse_folder("`out`", out)
+    check_lasting_path(out)
+    check_is_no_folder("`out`", out)
 
 
 def write_figures(out: StoragePath, content: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from al_ray.apps.audit.of_clusters import sampling as of_clusters
 from al_ray.apps.audit.of_clusters.printout import format_cluster_sample
 from al_ray.apps.audit.options import MATCH_BUDGET, MOST
 from al_ray.core.errors import BadOption
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.storage.uri import local_path
 
 
@@ -46,7 +46,7 @@ def sample_matches(
     """
     folder = local_path(matches, "`matches`")
     target = folder / "audit" if out is None else local_path(out, "`out`")
-    refuse_lost(target)
+    check_lasting_path(target)
     drawn = app.sample_matches(folder, budget or MATCH_BUDGET, seed, target)
     return MatchAudit(target, drawn.record, drawn.written)
 
@@ -96,6 +96,6 @@ def sample_clusters(
         raise BadOption(f"`clusters` is {clusters}; give 1 to {MOST:,}")
     folder = local_path(matches, "`matches`")
     target = folder / "audit-clusters" if out is None else local_path(out, "`out`")
-    refuse_lost(target)
+    check_lasting_path(target)
     more = None if candidates is None else local_path(candidates, "`candidates`")
     return ClusterAudit(target, of_clusters.sample_clusters(folder, clusters, more, seed, target))

@@ -16,7 +16,7 @@ from al_ray.metrics.handover import LAST, Choice, RoundName
 from al_ray.runs.advice import advice
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.handover import choose_model
-from al_ray.runs.other_runs import bought_by, bound_task
+from al_ray.runs.other_runs import bound_task, count_classes
 from al_ray.runs.round_table import round_table
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.runs.run_state import last_round
@@ -100,7 +100,7 @@ class Run:
         Raises:
             BadOption: if the run has not all of its rounds.
         """
-        return bought_by(self.path)
+        return count_classes(self.path)
 
     def other_choice(self) -> Choice | None:
         """Return which model the run hands over, and why, if that is not the last one (docs/handover.md)."""

@@ -47,8 +47,8 @@ class Sample(al_ray.AuditConfig):
     """With --clusters: matches of the same texts by the same model with a lower cutoff, whose pairs between clusters
     are candidates, too, among which recall is estimated."""
     out: Path | None = None
-    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score, MATCHES/audit or MATCHES/audit-clusters
-    when not given."""
+    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score, RUN/audit-SPLIT-until-width, MATCHES/audit or
+    MATCHES/audit-clusters when not given."""
     cluster: SearchCluster = field(default_factory=ClusterConfig)
     oracle_options: Answering = field(default_factory=OracleConfig)
     llm: Model = field(default_factory=LlmConfig)
@@ -78,6 +78,8 @@ class Sample(al_ray.AuditConfig):
             "threshold_for",
             "oracle",
             "answers",
+            "until_width",
+            "of",
         )
         others = [name for name in names if getattr(self, name) != getattr(plain, name)]
         if others:

@@ -35,7 +35,7 @@ class MatchCommand(al_ray.MatchOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for options that exclude or need one another."""
         super().__post_init__()
-        for wrong, cure in (
+        for wrong, fix in (
             (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),
             (self.into is not None and self.out is not None, "--out and --into exclude one another; give one of them"),
             (self.into is not None and self.model is not None, "--into has its model; leave out --model"),
@@ -44,7 +44,7 @@ class MatchCommand(al_ray.MatchOptions):
             (self.into is None and self.complete, "--complete goes with --into; leave it out"),
         ):
             if wrong:
-                raise BadOption(cure)
+                raise BadOption(fix)
 
 
 OPTIONS = MatchCommand

@@ -103,12 +103,12 @@ def check_options(options: TrainCommand) -> None:
     config = options.config
     if config.model == "cosine" and (options.rerank is not None or config.like is not None):
         raise BadOption("--rerank and --like are for --model concat; leave them out with cosine")
-    _refuse_unused(config)
+    _check_unused_options(config)
     if options.rerank is not None and not config.evaluation.splits:
         raise BadOption("--rerank evaluates --evaluation.splits, and none is given; give one")
 
 
-def _refuse_unused(config: al_ray.TrainConfig) -> None:
+def _check_unused_options(config: al_ray.TrainConfig) -> None:
     """Raise BadOption for an option other than its default that the kind of model does not use."""
     if config.model == "cosine":
         if (config.concat_batch, config.slice_pairs) != (

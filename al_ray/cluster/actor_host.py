@@ -1,4 +1,4 @@
-"""The actors of Ray: each has an object of a plain class, whose methods it calls, and a handle that asks it to.
+"""The actors of Ray: each holds an object of a plain class and calls its methods on request of a handle.
 
 An object in the process of a command has the same kind of handle (cluster/local_workers.py).
 """

@@ -16,9 +16,9 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from al_ray.cluster.actor_host import ActorHandle, HostSpec, start_actor
-from al_ray.cluster.fatal_errors import RESTARTS, exit_on_fatal_errors, lost_error, refuse_ending
+from al_ray.cluster.capacity import await_again, describe_capacity, reserve
+from al_ray.cluster.fatal_errors import RESTARTS, exit_if_ending, exit_on_fatal_errors, lost_error
 from al_ray.cluster.places import BundleSlots, bundle_of
-from al_ray.cluster.room import await_again, describe_room, reserve
 from al_ray.cluster.working_folder import working_here
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import NoPlacement
@@ -36,7 +36,7 @@ class Placement:
 
     kinds: Mapping[str, int]
     config: ClusterConfig
-    room: BundleSlots
+    all_slots: BundleSlots
 
     @property
     def workers(self) -> str:
@@ -46,8 +46,8 @@ class Placement:
     def slots(self, kind: str) -> BundleSlots:
         """Return the bundles of a kind of workers."""
         names = [name for name, count in self.kinds.items() for _ in range(count)]
-        numbers = (number for name, number in zip(names, self.room.bundles, strict=False) if name == kind)
-        return BundleSlots(self.room.group, tuple(numbers))
+        numbers = (number for name, number in zip(names, self.all_slots.bundles, strict=False) if name == kind)
+        return BundleSlots(self.all_slots.group, tuple(numbers))
 
     @property
     def bundles(self) -> list[dict[str, float]]:
@@ -61,15 +61,16 @@ class Placement:
 
     def await_all(self) -> None:
         """Wait until all bundles are placed; NoPlacement after the config's timeout."""
-        if not await_again(self.room.group, self.demand, self.bundles, self.config.timeout):
+        if not await_again(self.all_slots.group, self.demand, self.bundles, self.config.timeout):
             raise self.unplaced()
 
     def unplaced(self) -> NoPlacement:
         """Return the error of bundles that get no places."""
         return NoPlacement(
             f"{self.demand} were not placed in {self.config.timeout:.0f} s; the cluster has "
-            f"{describe_room(self.bundles)}: ask for fewer `shards`, less `cpus_per_shard` or `gpus_per_shard`, give a "
-            "longer `timeout` (to `al_ray.run` also fewer `training.workers`), or add nodes; then rerun the command"
+            f"{describe_capacity(self.bundles)}: ask for fewer `shards`, less `cpus_per_shard` or `gpus_per_shard`, "
+            "give a longer `timeout` (to `al_ray.run` also fewer `training.workers`), or add nodes; then rerun "
+            "the command"
         )
 
     def await_start(self, actors: Iterable[ActorHandle]) -> None:
@@ -88,7 +89,7 @@ class Placement:
             "num_cpus": self.config.cpus_per_shard,
             "num_gpus": self.config.gpus_per_shard,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                self.room.group, placement_group_bundle_index=self.room.bundles[number]
+                self.all_slots.group, placement_group_bundle_index=self.all_slots.bundles[number]
             ),
         }
 
@@ -99,21 +100,21 @@ _placements: list[Placement] = []
 
 @contextmanager
 def placement(
-    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
+    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", slots: BundleSlots | None = None
 ) -> Iterator[Placement]:
     """Reserve resources for all workers, or for none, until the context ends; NoPlacement after the timeout.
 
-    kinds: see Placement. room: existing bundles to use, which are not released; without it a new placement group is
+    kinds: see Placement. slots: existing bundles to use, which are not released; without it a new placement group is
     made.
     """
     numbers = tuple(range(sum(kinds.values())))
-    places = Placement(kinds, config, room or BundleSlots(PlacementGroup.empty(), numbers))
+    places = Placement(kinds, config, slots or BundleSlots(PlacementGroup.empty(), numbers))
     group = None
-    if room is None:
+    if slots is None:
         group = reserve(places.demand, places.bundles, strategy, config.timeout)
         if group is None:
             raise places.unplaced()
-        places = replace(places, room=BundleSlots(group, numbers))
+        places = replace(places, all_slots=BundleSlots(group, numbers))
     else:
         places.await_all()
     _placements.append(places)
@@ -130,7 +131,7 @@ def deploy(
     make: Callable[[Any], Any],
     specs: Sequence[Any],
     config: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
     groups: Mapping[str, int] | None = None,
 ) -> Iterator[list[ActorHandle]]:
     """Start one actor for each spec; they end with the context. NoPlacement after the timeout.
@@ -138,7 +139,7 @@ def deploy(
     make: see workers.deploy. groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls
     run one after the other.
     """
-    with placement({make.__name__: len(specs)}, config, room=room) as places:
+    with placement({make.__name__: len(specs)}, config, slots=slots) as places:
         bounds = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
         host = HostSpec(make)
         actors = [
@@ -152,11 +153,11 @@ def deploy(
 
 
 def run_in_worker(
-    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: BundleSlots | None = None
+    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, slots: BundleSlots | None = None
 ) -> Any:
     """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
-    with placement({name: 1}, replace(config, gpus_per_shard=0.0), room=room) as places:
+    with placement({name: 1}, replace(config, gpus_per_shard=0.0), slots=slots) as places:
         task = ray.remote(exit_on_fatal_errors(working_here(function), name)).options(
             max_retries=RESTARTS, **places.options(0)
         )
@@ -167,11 +168,11 @@ def stream_from_workers(
     function: Callable[..., Iterator[Any]],
     arguments: Sequence[tuple[Any, ...]],
     config: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
 ) -> Iterator[Any]:
     """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
     name = function.__name__
-    with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), room=room) as places:
+    with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), slots=slots) as places:
         task: Any = ray.remote(exit_on_fatal_errors(working_here(function), name))
         options = {"max_retries": RESTARTS, "num_returns": "streaming"}
         streams = [
@@ -196,7 +197,7 @@ def get_results(refs: Any) -> Any:
         try:
             return ray.get(refs, timeout=_wait_seconds())
         except GetTimeoutError:
-            _refuse_unplaced()
+            _await_placements()
         except RayTaskError as error:
             if isinstance(error.cause, RayError):
                 raise lost_error(error.cause) from error
@@ -213,7 +214,7 @@ def wait_for(refs: Any) -> Any:
         try:
             return ray.get(refs, timeout=1.0)
         except GetTimeoutError:
-            refuse_ending()
+            exit_if_ending()
 
 
 def stream_results(stream: Any) -> Iterator[Any]:
@@ -233,7 +234,7 @@ def wait_for_first(calls: list[Any], seconds: float | None = None) -> Any:
         ready, _ = ray.wait(calls, timeout=_wait_seconds() if seconds is None else seconds)
         if ready or seconds is not None:
             return ready[0] if ready else None
-        _refuse_unplaced()
+        _await_placements()
 
 
 def _wait_seconds() -> float | None:
@@ -241,7 +242,7 @@ def _wait_seconds() -> float | None:
     return min((places.config.timeout for places in _placements), default=None)
 
 
-def _refuse_unplaced() -> None:
+def _await_placements() -> None:
     for places in _placements:
         places.await_all()
     logger.info("no answer for %.0f s; every actor is placed, so the wait continues", _wait_seconds() or 0)

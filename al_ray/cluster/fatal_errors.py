@@ -21,11 +21,11 @@ import torch
 from al_ray.core.errors import ActorLost, AlRayError
 
 OUT, FAILED = "out of memory in ", "the GPU failed in "
-CURE = (
+FIX = (
     "If memory is short: give more `shards`, each of which needs less; machines with more memory; or, to a new "
     "`al_ray.run`, a smaller `search.block`, `encoder_batch` or `training.batch`"
 )
-GPU_CURE = "Look at the card and the driver of its node (nvidia-smi, dmesg), or leave out `gpus_per_shard`"
+GPU_FIX = "Look at the card and the driver of its node (nvidia-smi, dmesg), or leave out `gpus_per_shard`"
 RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
 SECONDS_TO_END = 20.0  # Until a process ends that Ray does not end.
 _ending: list[str] = []  # The message of this process, after a fatal error in one of its threads.
@@ -62,7 +62,7 @@ def exit_on_fatal_errors(function: Callable[..., Any], name: str) -> Callable[..
 
 
 def prepare_to_end() -> None:
-    """Start the thread that ends this process some seconds after such an error: then none could be started."""
+    """Start the thread that ends this process seconds after such an error, when no thread could be started."""
     threading.Thread(target=_end_when_due, daemon=True).start()
 
 
@@ -72,7 +72,7 @@ def _end_when_due() -> None:
     os._exit(1)
 
 
-def refuse_ending() -> None:
+def exit_if_ending() -> None:
     """SystemExit after a fatal error in another thread of this process."""
     if _ending:
         raise SystemExit(_ending[0]) from None
@@ -81,8 +81,8 @@ def refuse_ending() -> None:
 def out_of_memory_message(error: BaseException | None) -> str:
     """Return the message of an out-of-memory error or of one among its causes; "" for other errors.
 
-    The messages of our own errors may quote such words from user input, so only their causes are checked. Those of Ray
-    tell of another process.
+    The messages of our own errors may quote such words from user input, so only their causes are checked. Messages of
+    Ray are about another process.
     """
     while error is not None and not _is_of_ray(error):
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -115,11 +115,11 @@ def lost_here(error: Exception, name: str) -> ActorLost | None:
     """
     # What has been said is not said again.
     words = "" if isinstance(error, ActorLost) else out_of_memory_message(error)
-    return ActorLost(f"{OUT}{name} ({words}). {CURE}. Then rerun the same command") if words else None
+    return ActorLost(f"{OUT}{name} ({words}). {FIX}. Then rerun the same command") if words else None
 
 
 def lost_error(error: Exception) -> ActorLost:
-    """Describe the death of an actor in one line: its class, the reason, and the cure."""
+    """Describe the death of an actor in one line: its class, the reason, and the fix."""
     message = " ".join(str(error).split())
     name = re.search(r"class_name: (\S+)", message) or re.search(rf"(?:{OUT}|{FAILED})(\w+)\.", message)
     kind = max(OUT, FAILED, key=message.rfind)
@@ -130,7 +130,7 @@ def lost_error(error: Exception) -> ActorLost:
         reason = f"{OUT}Ray itself, as it read what a call was given"
     return ActorLost(
         f"{name[1] if name else 'a worker'} died, and again each time it was started anew (at most {RESTARTS} times): "
-        f"{reason[:300].rstrip('.')}. {GPU_CURE if reason.startswith(FAILED) else CURE}. Then rerun the same command"
+        f"{reason[:300].rstrip('.')}. {GPU_FIX if reason.startswith(FAILED) else FIX}. Then rerun the same command"
     )
 
 

@@ -52,7 +52,7 @@ class LocalWorker:
     """The handle of a plain object, as of an actor: `worker.method.remote(...)`, with Ray's options or without."""
 
     def __init__(self, make: Callable[[Any], Any], spec: Any, cpus: float) -> None:
-        """Make the object. cpus: what an actor would ask of Ray."""
+        """Make the object. cpus: number that an actor would request from Ray."""
         self._name, self._threads = make.__name__, _Threads(cpus)
         with Told(f"{self._name}.__init__"), self._threads:
             self._object: Any = make(received(spec))
@@ -138,7 +138,7 @@ class _Threads:
 
 @lru_cache(1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return the libraries of linear algebra that this process has loaded by now. modules: so many are imported."""
+    """Return the libraries of linear algebra that this process has loaded. modules: number of imported modules."""
     return ThreadpoolController()
 
 
@@ -160,7 +160,7 @@ class Told:
         """Nothing is prepared."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Raise ActorLost in place of the error that tells of memory."""
+        """Raise ActorLost in place of an out-of-memory error."""
         lost = lost_here(error, self.name) if isinstance(error, Exception) else None
         if lost is not None:
             raise lost from error
@@ -199,7 +199,7 @@ class LocalPlaces:
 
 
 class LocalWorkers:
-    """The functions of cluster/workers.py in this process; what is told of places and nodes is of no use here."""
+    """The functions of cluster/workers.py in this process; arguments about places and nodes have no effect here."""
 
     @contextmanager
     def placement(self, _: object, config: ClusterConfig, *places: object) -> Iterator[LocalPlaces]:
@@ -218,7 +218,7 @@ class LocalWorkers:
             for worker in workers:
                 worker.drop_object()
 
-    def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: object) -> Any:
+    def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, slots: object) -> Any:
         """Call a function as a method of a worker."""
         method = _Method(function, function.__name__, _Threads(config.cpus_per_shard))
         return method.remote(*arguments).value
@@ -228,7 +228,7 @@ class LocalWorkers:
         function: Callable[..., Iterator[Any]],
         arguments: Sequence[tuple[Any, ...]],
         config: ClusterConfig,
-        room: object,
+        slots: object,
     ) -> Iterator[Any]:
         """Call a generator function as a method of a worker, for each tuple of arguments, and yield in turn."""
         method = _Method(function, function.__name__, _Threads(config.cpus_per_shard), "streaming")

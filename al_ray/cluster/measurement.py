@@ -35,7 +35,7 @@ CHOSEN_ON = "dev"
 def deploy_measured(
     config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath, watch: OnProgress
 ) -> Iterator[ShardedPool]:
-    """Start the shards of a run to measure it; what its encoder does not know of the texts is said, never refused."""
+    """Start the shards of a run to measure it; tokens unknown to its encoder are logged and never an error."""
     with deploy_pool(replace(config, most_unknown=1.0), cluster, task, out, watch) as pool:
         yield pool
 

@@ -26,10 +26,10 @@ GRACE = 10.0  # Seconds to wait for the error of the worker that failed first, a
 
 @contextmanager
 def deploy_group(
-    trainer: Callable[[TrainerSpec], Trainer], spec: TrainerSpec, config: ClusterConfig, room: BundleSlots | None
+    trainer: Callable[[TrainerSpec], Trainer], spec: TrainerSpec, config: ClusterConfig, slots: BundleSlots | None
 ) -> Iterator["TrainerGroup"]:
     """Start as many actors with a trainer as the spec has workers; they end with the context."""
-    with placement({Trainer.__name__: spec.training.workers}, config, "PACK", room) as places:
+    with placement({Trainer.__name__: spec.training.workers}, config, "PACK", slots) as places:
         group = TrainerGroup(trainer, spec, places)
         try:
             yield group

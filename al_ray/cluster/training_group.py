@@ -24,16 +24,16 @@ class Training(Protocol):
 
 
 @contextmanager
-def deploy_training(spec: TrainerSpec, config: ClusterConfig, room: BundleSlots | None = None) -> Iterator[Training]:
+def deploy_training(spec: TrainerSpec, config: ClusterConfig, slots: BundleSlots | None = None) -> Iterator[Training]:
     """Start as many actors as the spec has workers; they end with the context. NoPlacement as for shards."""
     if spec.training.workers == 1:
-        with deploy(watched_trainer(Trainer), [spec], config, room) as actors:
+        with deploy(watched_trainer(Trainer), [spec], config, slots) as actors:
             yield SingleTrainer(actors)
         return
     # Not at the top: it needs Ray.
     from al_ray.cluster.trainer_group import deploy_group
 
-    with deploy_group(watched_trainer(Trainer), spec, config, room) as group:
+    with deploy_group(watched_trainer(Trainer), spec, config, slots) as group:
         yield group
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
-from al_ray.core.scorer import Floats, Labels, refuse_nan
+from al_ray.core.scorer import Floats, Labels, check_no_nan
 from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.ranking import mean_reciprocal_rank
 
@@ -35,7 +35,7 @@ class LabelledScores:
         """Raise BadFile for no pair, and for a score that is NaN: no metric is defined there."""
         if not len(self.scores):
             raise BadFile("there is no labelled pair to evaluate; give some, or another split")
-        refuse_nan(self.scores)
+        check_no_nan(self.scores)
 
     def select(self, index: Mask | Rows) -> "LabelledScores":
         """Return the pairs of a mask (n,) or of row numbers, in that order."""

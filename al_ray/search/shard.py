@@ -207,7 +207,7 @@ class PoolShard:
     ) -> NegativeCounts:
         """Count every pair of the queries with the shard's texts except the `hidden` (k, 2).
 
-        Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count
+        Cells of the float32 product within MARGIN of a threshold are recomputed in float64, so that the count
         does not depend on blocks or shards. In a symmetric task only pairs left < right, each of which is met once.
         """
         held = self.texts_of(model, part)

@@ -55,7 +55,7 @@ class VectorStore:
         self._weights, self._size = "", 0
 
     def select(self, kind: str, digest: str) -> None:
-        """Change to weights of a kind: no vectors are in memory any more, and kept files of others of this kind go.
+        """Change to weights of a kind: drop the vectors in memory, and delete files of other weights of this kind.
 
         Only the shard's own: another shard may read its files.
         """

@@ -45,9 +45,7 @@ class TrainerSpec:
 class Trainer:
     """Trains from pre-trained weights (paper, A.1) or another model. A plain class; actors of cluster/ have one."""
 
-    def __init__(
-        self, spec: TrainerSpec, watch: Callable[[Iterator[Step]], Iterator[Step]] = lambda steps: steps
-    ) -> None:
+    def __init__(self, spec: TrainerSpec, watch: Callable[[Iterator[Step]], Iterator[Step]] = iter) -> None:
         """Set the number of threads, and algorithms whose results do not change from one training to the next.
 
         watch: yields the steps of a training that it is given; it sees when each begins and ends.

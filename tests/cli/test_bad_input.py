@@ -1,4 +1,4 @@
-"""Every job but `prepare pairs` (see test_prepare_pairs.py) refuses what cannot be, in one line that names the cure.
+"""Every job but `prepare pairs` (see test_prepare_pairs.py) refuses what cannot be, in one line that says what to do.
 
 No case starts a Ray; what only shows itself on one stands in test_bad_on_ray.py.
 """

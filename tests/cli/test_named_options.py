@@ -56,7 +56,7 @@ EXCEPTIONS = {
     # plan, which lacks the option, says something else in its place.
     "al_ray.storage.files.read_json",
     # The name of the option is computed from the field.
-    "al_ray.core.config.losses.LossConfig.refuse_unused",
+    "al_ray.core.config.losses.LossConfig.check_unused_options",
     # Limits that are stored in a run folder were checked by the command that stored them.
     "al_ray.active_learning.stopping.StopConfig.__post_init__",
     # Of the oracles that a run may have, labels makes those of people alone.
@@ -375,9 +375,9 @@ def test_a_table_has_a_fixed_format_where_no_option_gives_it():
 
 WORDS = """
 class BadOption(Exception): ...
-CURE = "see --there"
+FIX = "see --there"
 def check(task):
-    raise BadOption(f"{task} is wrong; {CURE}" if task else TEXT)
+    raise BadOption(f"{task} is wrong; {FIX}" if task else TEXT)
 class Folder:
     def bind(self): raise BadOption("give --bound")
     def unused(self): raise BadOption("give --unused")

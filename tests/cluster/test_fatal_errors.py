@@ -116,15 +116,15 @@ def test_the_error_of_torch_for_a_lost_device_is_one_whatever_it_says():
 
 
 @pytest.mark.parametrize(
-    ("reason", "cure"),
+    ("reason", "fix"),
     [
         ("out of memory in PoolShard.embed (CUDA out of memory)", "If memory is short: give more `shards`"),
         ("the GPU failed in PoolShard.embed (CUDA error: launch failure)", "Look at the card and the driver"),
     ],
 )
-def test_the_last_death_of_an_actor_says_of_what_and_what_helps(reason, cure):
+def test_the_last_death_of_an_actor_says_of_what_and_what_helps(reason, fix):
     error = RayError(f"The actor died. class_name: PoolShard Worker exit detail: exited with {reason}")
-    assert f"PoolShard died, and again each time it was started anew (at most 4 times): {reason}. {cure}" in str(
+    assert f"PoolShard died, and again each time it was started anew (at most 4 times): {reason}. {fix}" in str(
         lost_error(error)
     )
 

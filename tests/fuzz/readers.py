@@ -147,7 +147,7 @@ def _run(folder: Path) -> Any:
     run = RunFolder(folder, read_task(storage_path(config.task)))
     state, loaded = run.state(), load_run(folder)
     others = used_seconds(run), highest_peaks(run, {}), in_force(folder, OracleConfig(), NEVER), AnswerStore(folder)
-    run.refuse_other(config)
+    run.check_same_run(config)
     return (
         others,
         state,

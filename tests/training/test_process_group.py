@@ -218,7 +218,7 @@ def test_workers_repeat_a_training_together_and_fail_with_the_same_error(pool_fo
 
 
 @pytest.mark.parametrize(("workers", "pairs"), [(3, 2), (2, 1), (1000, 40)])
-def test_fewer_pairs_than_workers_are_refused_with_the_cure(pool_folder, letters, small, tmp_path, workers, pairs):
+def test_fewer_pairs_than_workers_are_refused_with_the_fix(pool_folder, letters, small, tmp_path, workers, pairs):
     # One process is enough to raise it.
     trainer = Trainer(spec_of(pool_folder, letters, workers=workers))
     wanted = f"{pairs} labelled pairs are too few to train on by {workers} workers; give .* fewer `training.workers`"

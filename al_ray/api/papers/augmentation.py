@@ -69,7 +69,7 @@ def plan_augmentation(config: AugmentConfig) -> Augmentation:
         BadOption: for options that do not go together, or for a model that does not exist or does not fit.
         BadFile: for gold pairs that cannot be read.
     """
-    config.refuse_unused()
+    config.check_unused_options()
     _check_models(config)
     return Augmentation(config, _gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed))
 

@@ -23,7 +23,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.progress import OnProgress
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -89,7 +89,7 @@ def open_reproduction(
         BadOption: if `out` lies in the task folder.
         MissingSplit: if the task lacks a split that is measured.
     """
-    refuse_inside(out, storage_path(spec.config.task))
+    check_outside_task(out, storage_path(spec.config.task))
     task = read_task(storage_path(spec.config.task))
     for split in {*spec.config.evaluation.splits}:
         task.measurable(split)

@@ -27,6 +27,7 @@ from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.false_positives import FalsePositiveSample
+from al_ray.metrics.audit.looks import Measure
 from al_ray.metrics.audit.match_precision import MatchBand
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.average_precision import Ints, StratumSummary
@@ -66,6 +67,9 @@ class AuditOptions:
     """With a language model: pairs that it answers; people answer `budget` of them."""
     question: str = ""
     """With a language model: digest of all that decides its answers beside the texts."""
+    until_width: float | None = None
+    """The width of the interval of `of` at which labelling ends; `budget` is then the most labels (until_width/)."""
+    of: Measure | None = None
 
     @property
     def by_score(self) -> bool:
@@ -115,8 +119,9 @@ class Record:
     def content(self) -> dict[str, Any]:
         """Return the record as JSON."""
         content = {**as_dict(self), "strata": [as_dict(stratum) for stratum in self.strata]}
-        # Earlier versions know no matcher, second draw and language model, and read all other records.
-        newer = [name for name in ("after", "oracle", "answers", "question") if not getattr(self.asked, name)]
+        # Earlier versions know no matcher, second draw, language model and width, and read all other records.
+        names = ("after", "oracle", "answers", "question", "until_width", "of")
+        newer = [name for name in names if not getattr(self.asked, name)]
         content["asked"] = {name: value for name, value in content["asked"].items() if name not in newer}
         return content if self.matcher else {name: value for name, value in content.items() if name != "matcher"}
 

@@ -204,7 +204,7 @@ def _matching(texts: int, pairs: Pairs, weights: Floats, symmetric: bool) -> Mas
     found = np.split(order, starts[1:])
     for edges in found:
         if not two_sided[edges[0]]:
-            _refuse_large(ends[edges])
+            _check_component_size(ends[edges])
     for edges in found:
         if two_sided[edges[0]]:
             matching[rest[edges]] = _two_sided_matching(numbered[edges], weights[rest[edges]])
@@ -289,7 +289,7 @@ def _two_sided_matching(pairs: Pairs, weights: Floats) -> Mask:
     return partner[pairs[:, 0]] == pairs[:, 1]
 
 
-def _refuse_large(pairs: Pairs) -> None:
+def _check_component_size(pairs: Pairs) -> None:
     """Raise BadOption for a component whose one-to-one matching takes too long."""
     texts = len(np.unique(pairs))
     if texts * len(pairs) > MOST_STEPS:

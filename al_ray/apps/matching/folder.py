@@ -100,7 +100,7 @@ class Matches:
         return ~(self.by_label | self.by_rule)
 
 
-def refuse_other(folder: StoragePath, made_from: str) -> None:
+def check_made_from(folder: StoragePath, made_from: str) -> None:
     """WrongFolder if a folder holds matches that were made from something else, or something else."""
     if not (folder / RECORD).exists():
         if (folder / "config.json").exists() or (folder / "task.json").exists():
@@ -121,7 +121,7 @@ def in_new_matches(folder: StoragePath, matches: Matches, task: Task) -> Mask | 
     path = folder / "new_matches.parquet"
     if not path.exists():
         return None
-    table = read_parquet(path, columns=["left_id", "right_id"], cure="delete it, and rerun the command")
+    table = read_parquet(path, columns=["left_id", "right_id"], fix="delete it, and rerun the command")
     new = set(zip(table["left_id"].to_pylist(), table["right_id"].to_pylist(), strict=True))
     ids = zip(*task.ids_of(matches.pairs), strict=True)
     return np.fromiter((pair in new for pair in ids), dtype=np.bool_, count=len(matches))

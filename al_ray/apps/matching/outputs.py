@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
-from al_ray.apps.matching.assignment_rules import Assignment
+from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
 from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster, weak_bridges
 from al_ray.apps.matching.clusters.edges import Edges
@@ -17,7 +17,6 @@ from al_ray.apps.matching.clusters.ids import NO_ID, ClusterIds, number_clusters
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.apps.matching.clusters.sources import clusters_with_two, one_of_each
-from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions, decided_by
 from al_ray.apps.matching.folder import (
     Matches,

@@ -10,11 +10,11 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
+from al_ray.apps.matching.cutoff import check_split_bridges, choose_assignment, choose_cutoff, warn_of_no_cutoff
 from al_ray.apps.matching.decisions import PairDecisions, always_pairs, known_decisions
 from al_ray.apps.matching.folder import (
     Matches,
-    refuse_other,
+    check_made_from,
 )
 from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
@@ -23,28 +23,28 @@ from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangl
 from al_ray.apps.matching.incremental.renewal import cells_of, holds, old_clusters, renew, write_first
 from al_ray.apps.matching.incremental.state import (
     MatchState,
+    check_not_extended,
     read_state,
-    refuse_added,
-    removed_if_refused,
+    removed_on_error,
     task_name,
 )
-from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
+from al_ray.apps.matching.model import MatchingModel, model_of, require_symmetric_model
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
 from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
-from al_ray.apps.matching.search import CURE, cosines_of, exact_cosines, find_candidates, refuse_search
+from al_ray.apps.matching.search import FIX, check_neighbour_search, cosines_of, exact_cosines, find_candidates
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import (
     as_matcher_reads,
+    check_clustering,
+    check_options_of_into,
     is_task,
     read_arrived,
     read_texts,
-    refuse_clustering,
-    refuse_unlike,
     table_record,
     task_folder,
     typed_as_known,
 )
-from al_ray.apps.matching.why.finding import reasons_of, refuse_why
+from al_ray.apps.matching.why.finding import check_why, reasons_of
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.services import deploy_pool
@@ -58,7 +58,7 @@ from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import input_digest
@@ -103,24 +103,24 @@ def match_texts(
     returns what match.json has besides. called: turns a text that names options into what the page shows.
     """
     if model.run is not None:
-        refuse_inside(out, storage_path(model.config.task))
+        check_outside_task(out, storage_path(model.config.task))
     elif options.suggest is not None:
         raise BadOption(
             f"`suggest` prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
             "not known; give `model=RUN`, or leave out `suggest`"
         )
-    refuse_why(options.why, model)
+    check_why(options.why, model)
     model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
     task = as_matcher_reads(task, options, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
-    refuse_other(out, made_from)
-    refuse_added(out, made_from, task)
+    check_made_from(out, made_from)
+    check_not_extended(out, made_from, task)
     matching = _matching(options, model, task)
-    with locked(out) as out, removed_if_refused(out), session(cluster_config, trainers=0):
-        refuse_other(out, made_from)
-        number = refuse_added(out, made_from, task)
+    with locked(out) as out, removed_on_error(out), session(cluster_config, trainers=0):
+        check_made_from(out, made_from)
+        number = check_not_extended(out, made_from, task)
         place = task_folder(options, task, out)
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
@@ -130,12 +130,11 @@ def match_texts(
         clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn":
-            rules = MatchingRules(matching.rule, matching.rules, matching.cutoff)
-            table = table_record(options, model)
+            rules, table = MatchingRules(matching.rule, matching.rules, matching.cutoff), table_record(options, model)
             about = StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
         write_first(out, number, matching, scored, clustered, about)
-        added = {"made_from": made_from, "search": search} | seen
-        added |= {} if matches.reasons is None else {"why": matches.reasons.record}
+        why = {} if matches.reasons is None else {"why": matches.reasons.record}
+        added = {"made_from": made_from, "search": search} | seen | why
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added, called))
     return MatchResult(task, matches, record, report)
 
@@ -175,12 +174,12 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
     split = task.split(options.split or "train")
     rule = choose_assignment(options, task.symmetric)
     cutoff = choose_cutoff(options, model, rule)
-    refuse_search(options.search, model.model, task, split, rule)
-    refuse_clustering(options, task)
+    check_neighbour_search(options.search, model.model, task, split, rule)
+    check_clustering(options, task)
     if task.symmetric:
-        refuse_one_side(model)
+        require_symmetric_model(model)
     rules = ClusterRules.given(options)
-    refuse_split(rules.split_bridges, cutoff)
+    check_split_bridges(rules.split_bridges, cutoff)
     warn_of_no_cutoff(cutoff, rule, model)
     decisions = _decisions(model, task, split.name, rules, options.most)
     written = options.texts, options.escape_formulas
@@ -201,11 +200,11 @@ def match_into(
     and if the score is the cosine, pairs of known texts are not compared again. Rerun the same command after a stop.
     called: as of `match_texts`.
     """
-    with locked(out) as out, removed_if_refused(out):
+    with locked(out) as out, removed_on_error(out):
         state, known = read_state(out)
         model = model_of(state.about.model, out).allowing(options.most_unknown)
-        refuse_why(options.why, model)
-        refuse_unlike(options, state.about)
+        check_why(options.why, model)
+        check_options_of_into(options, state.about)
         rules = state.about.rules
         table = state.about.table, model.config.max_length, known.symmetric
         arrived, report = read_arrived(options, *table, rules.clusters.columns)
@@ -283,13 +282,13 @@ def _search_again(
         # As when all texts are matched at once, `most` is no limit of these.
         return best_of_texts(scored, space, (len(grown.task.left), len(grown.task.right)), matching.decisions.certain)
     if np.count_nonzero(scored.scores >= cutoff.score) > cutoff.count:
-        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {CURE}")
+        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {FIX}")
     return scored
 
 
 def _decisions(model: MatchingModel, task: Task, split: str, rules: ClusterRules, most: int) -> PairDecisions:
     """Return what labels and rules decide; BadOption for a rule that does not fit to the values of its column."""
-    rules.canonical_rule.refuse_mixed(Nodes(task))
+    rules.canonical_rule.check_one_type(Nodes(task))
     space = task.split(split).space
     decisions = known_decisions(model, task, space)
     return decisions.with_rule(always_pairs(task, rules.always, space, most)) if rules.always else decisions

@@ -160,7 +160,7 @@ def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
     }
 
 
-def refuse_unlike(options: MatchOptions, about: StateAbout) -> None:
+def check_options_of_into(options: MatchOptions, about: StateAbout) -> None:
     """Raise BadOption for options that `match_into` takes from its folder, and where it cannot add texts."""
     given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
     given += [name for name in ("assign", *CLUSTER_OPTIONS) if getattr(options, name) is not None]
@@ -194,7 +194,7 @@ def refuse_unlike(options: MatchOptions, about: StateAbout) -> None:
         )
 
 
-def refuse_clustering(options: MatchOptions, task: Task) -> None:
+def check_clustering(options: MatchOptions, task: Task) -> None:
     """Raise BadOption for clusters that cannot be made of these tables."""
     if options.clusters == "average" and not task.symmetric:
         raise BadOption(

@@ -27,7 +27,7 @@ from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api, require
-from al_ray.apps.serving.known import fill_store, refuse_other_store
+from al_ray.apps.serving.known import check_model_of_store, fill_store
 from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
@@ -185,17 +185,17 @@ class ServeService:
 
     async def about(self) -> dict[str, Any]:
         """Return what a replica says of itself; NotReady before the first one is loaded."""
-        await self._refuse_early()
+        await self._require_loaded()
         return await _called(self._matcher.about.remote)
 
     async def match(self, question: Question) -> MatchAnswer:
         """Return the answer of a replica; NotReady before the first one is loaded."""
-        await self._refuse_early()
+        await self._require_loaded()
         return await _called(self._matcher.match.remote, question)
 
     async def put(self, texts: Sequence[Put]) -> PutCounts:
         """Have the writer put texts or records, unless a replica refuses them."""
-        await self._refuse_early()
+        await self._require_loaded()
         checked = require(await _called(self._matcher.check.remote, texts))
         return await self._stored(self._writer.put.remote, checked)
 
@@ -216,7 +216,7 @@ class ServeService:
             kind = NotStored if isinstance(error, BadFile) else Refused
             raise kind(str(getattr(error, "cause", error))) from error
 
-    async def _refuse_early(self) -> None:
+    async def _require_loaded(self) -> None:
         if self._loaded:
             return
         if self._first is None or (self._first.done() and self._first.exception() is not None):
@@ -294,5 +294,5 @@ def build(arguments: dict[str, Any]) -> Application:
     model, there = open_model(options.model, options.round), read_source(options.store)
     choose_service_cutoff(options.for_matching(), model)
     if there is not None:
-        refuse_other_store(model, there)
+        check_model_of_store(model, there)
     return make_application(options, token_digest(token), ModelName.of(model))

@@ -23,7 +23,7 @@ from al_ray.apps.serving.bodies import (
     describe_errors,
     repeated,
 )
-from al_ray.apps.serving.gate import RETRY_AFTER, Gate, Metrics, refuse
+from al_ray.apps.serving.gate import RETRY_AFTER, Gate, Metrics, error_response
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Checked, Put, Question
 
@@ -137,7 +137,7 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
         _limit(options, "records", [_joined(one.record) for one in body.records])
         ids = [one.id for one in body.texts or body.records]
         _limit(options, name, ids, ".id")
-        _refuse_repeated(ids, f"{name}[{{}}].id")
+        _require_distinct(ids, f"{name}[{{}}].id")
         texts: list[Put] = [(one.id, one.text) for one in body.texts]
         return PutAnswer(**asdict(await service.put([*texts, *((one.id, one.record) for one in body.records)])))
 
@@ -145,7 +145,7 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
     async def delete(body: DeleteBody) -> DeleteAnswer:
         """Remove known texts. It is on disk before this is answered."""
         _limit(options, "ids", body.ids)
-        _refuse_repeated(body.ids, "ids[{}]")
+        _require_distinct(body.ids, "ids[{}]")
         return DeleteAnswer(**asdict(await service.remove(body.ids)))
 
     @api.post("/table", responses=STORED, dependencies=bearer)
@@ -198,7 +198,7 @@ def _joined(record: Mapping[str, Any]) -> str:
     return " ".join(map(str, record.values()))
 
 
-def _refuse_repeated(ids: Sequence[str], name: str) -> None:
+def _require_distinct(ids: Sequence[str], name: str) -> None:
     error = repeated(ids, name)
     if error is not None:
         raise HTTPException(400, error)
@@ -207,24 +207,24 @@ def _refuse_repeated(ids: Sequence[str], name: str) -> None:
 def _add_errors(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     async def bad_body(request: Request, error: RequestValidationError) -> Response:
-        return refuse(400, describe_errors(error.errors()))
+        return error_response(400, describe_errors(error.errors()))
 
     @api.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        return refuse(error.status_code, str(error.detail))
+        return error_response(error.status_code, str(error.detail))
 
     @api.exception_handler(BadContent)
     async def bad_content(request: Request, error: BadContent) -> Response:
-        return refuse(400, str(error))
+        return error_response(400, str(error))
 
     @api.exception_handler(Refused)
     async def not_taken(request: Request, error: Refused) -> Response:
-        return refuse(422, str(error))
+        return error_response(422, str(error))
 
     @api.exception_handler(NotReady)
     async def not_ready(request: Request, error: NotReady) -> Response:
-        return refuse(503, str(error), "Retry-After", RETRY_AFTER)
+        return error_response(503, str(error), "Retry-After", RETRY_AFTER)
 
     @api.exception_handler(NotStored)
     async def not_stored(request: Request, error: NotStored) -> Response:
-        return refuse(507, str(error))
+        return error_response(507, str(error))

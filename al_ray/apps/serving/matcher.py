@@ -16,7 +16,7 @@ from al_ray.apps.serving.answers import KnownMatch, MatchAnswer
 from al_ray.apps.serving.catalogue import Catalogue, Scored
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
-from al_ray.apps.serving.known import KnownCoverage, refuse_other_store
+from al_ray.apps.serving.known import KnownCoverage, check_model_of_store
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Checked, Put, Question
 from al_ray.apps.serving.store import apply, read_store
@@ -52,7 +52,7 @@ class Matcher:
         self.cutoff = choose_service_cutoff(options.for_matching(), model)
         content = read_store(options.store)
         self.symmetric = content.source.symmetric
-        refuse_other_store(model, content.source)
+        check_model_of_store(model, content.source)
         self.encoder = _load_encoder(model, self.symmetric, device)
         self._coverage = KnownCoverage(self.encoder, self._side, options.most_unknown)
         self._dtype = NUMBERS[model.config.vectors]

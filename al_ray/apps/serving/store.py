@@ -25,7 +25,7 @@ from al_ray.apps.serving.answers import PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.apps.serving.model_name import MODEL, ModelName, read_model_name
 from al_ray.apps.serving.text_lines import (
-    CURE,
+    FIX,
     KnownText,
     Texts,
     id_column,
@@ -103,7 +103,7 @@ def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = 
     with locked(folder):
         if (folder / ABOUT).exists():
             return
-        refuse_other_folder(folder)
+        check_store_folder(folder)
         open_journal(folder / CHANGES, 0, 0).close()
         if left is not None:
             in_one_step(folder / LEFT, lambda aside: aside.write_bytes(b"".join(text_lines(left))))
@@ -111,7 +111,7 @@ def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = 
         _write_table(folder, source, texts, 0, 0)
 
 
-def refuse_other_folder(folder: Path) -> None:
+def check_store_folder(folder: Path) -> None:
     """Raise WrongFolder if a folder has files that are not those of a store whose making was stopped."""
     if not folder.exists():
         return
@@ -132,7 +132,7 @@ def read_left_texts(folder: Path, source: Source) -> Texts:
     """Return the known left texts of a store; BadFile if they are damaged or lacking."""
     content = _bytes(folder / LEFT)
     if hashlib.sha256(content).hexdigest() != source.left:
-        raise BadFile(f"{folder / LEFT} is not as it was written; {CURE}")
+        raise BadFile(f"{folder / LEFT} is not as it was written; {FIX}")
     return dict(known_text(row, folder / LEFT) for row in content.splitlines())
 
 
@@ -153,7 +153,7 @@ def read_store(folder: Path) -> StoreContent:
         source, snapshot = _about(folder)
         content = _bytes(folder / snapshot.table)
     if hashlib.sha256(content).hexdigest() != snapshot.digest:
-        raise BadFile(f"{folder / snapshot.table} is not as it was written; {CURE}")
+        raise BadFile(f"{folder / snapshot.table} is not as it was written; {FIX}")
     texts = dict(known_text(row, folder / snapshot.table) for row in content.splitlines())
     reader = journal_reader(folder / CHANGES, snapshot.number, snapshot.offset)
     changes = read_changes(reader)
@@ -252,12 +252,12 @@ class StoreWriter:
 
 
 def _about(folder: Path) -> tuple[Source, Snapshot]:
-    content = read_json(folder / ABOUT, ["source", "snapshot"], CURE)
+    content = read_json(folder / ABOUT, ["source", "snapshot"], FIX)
     try:
         source, snapshot = from_dict(Source, content["source"]), from_dict(Snapshot, content["snapshot"])
     except BadOption as error:
-        raise BadFile(f"{folder / ABOUT} is not what this al_ray wrote ({error}); {CURE}") from error
-    file_in(folder, snapshot.table, folder / ABOUT, CURE)
+        raise BadFile(f"{folder / ABOUT} is not what this al_ray wrote ({error}); {FIX}") from error
+    file_in(folder, snapshot.table, folder / ABOUT, FIX)
     return source, snapshot
 
 
@@ -265,7 +265,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadFile(f"{path} cannot be read ({error.strerror}); {CURE}") from error
+        raise BadFile(f"{path} cannot be read ({error.strerror}); {FIX}") from error
 
 
 def _write_table(folder: Path, source: Source, texts: Texts, number: int, offset: int) -> Snapshot:

@@ -36,7 +36,7 @@ def check_options(options: EvaluateCommand) -> None:
         raise BadOption("--against compares average precision over all pairs; leave it out with --heuristic")
 
 
-def refuse_all_pairs(options: EvaluateCommand) -> None:
+def check_options_of_stated_pairs(options: EvaluateCommand) -> None:
     """Raise BadOption for options that are about all pairs, where only stated ones are evaluated."""
     of_all_pairs = options.exact, options.estimate, options.total_pairs is not None, options.random_pairs is not None
     if any(of_all_pairs):

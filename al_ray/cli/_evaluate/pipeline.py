@@ -9,7 +9,7 @@ from al_ray.api.evaluation_values import Comparison, Evaluation
 from al_ray.api.files import StoragePath
 from al_ray.api.run_reading import Run, load_run
 from al_ray.cli._evaluate.calibration import choose_and_write, parse_rules, print_reliability
-from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
+from al_ray.cli._evaluate.checks import check_options, check_options_of_stated_pairs
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics
 from al_ray.cli._shared.option_types import with_guarantee
@@ -155,7 +155,7 @@ def folder_of(options: EvaluateCommand, run: Run) -> StoragePath:
 
 def evaluate_stated_pairs(options: EvaluateCommand) -> tuple[dict[str, Any], StoragePath]:
     """Evaluate stated pairs; return the metrics and the file to write them to."""
-    refuse_all_pairs(options)
+    check_options_of_stated_pairs(options)
     assert options.run is not None
     run = load_run(options.run)
     metrics = api.evaluate_stated_pairs(

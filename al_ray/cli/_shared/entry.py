@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import tyro
 
-from al_ray.api.files import local_path, refuse_lost
+from al_ray.api.files import check_lasting_path, local_path
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
@@ -72,7 +72,7 @@ def al_ray() -> None:
     """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
     program = f"python -m {Path(sys.argv[0]).parent.name}" if sys.argv[0].endswith("__main__.py") else "al-ray"
     name, *rest = sys.argv[1:] or [""]
-    # What a line of help or the cure of an error shows as the command.
+    # What a line of help or the fix of an error shows as the command.
     before = f"{program}{'.' if program == 'python -m jobs' else ' '}"
     if not name:
         _piped(lambda: print(printable(welcome(program, before))))
@@ -180,10 +180,10 @@ def parse_options(
     if wants_help(arguments):
         show_help(generated, name, description, arguments)
     value = from_tyro(_parsed(generated, name, description, arguments))
-    refuse_uris(value)
+    require_local_paths(value)
     check_bounds(value)
     if getattr(value, "out", None) is not None:
-        refuse_lost(value.out)
+        check_lasting_path(value.out)
     return value
 
 
@@ -236,7 +236,7 @@ def show_help(generated: Any, name: str, description: str, arguments: Sequence[s
     sys.exit(0)
 
 
-def refuse_uris(options: Any) -> None:
+def require_local_paths(options: Any) -> None:
     """Raise BadOption for a URI as the value of an option that takes local paths alone."""
     for one in fields(options):
         value = getattr(options, one.name)

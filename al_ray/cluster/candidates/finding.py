@@ -82,7 +82,7 @@ class FindsCandidates(OwnsStrata):
         yield ()
 
     def count_kth(self, way: str, side: str) -> Ints | None:
-        """Count the scores of the last candidates of this shard's texts by step; None if what was found is lost."""
+        """Count the scores of the last candidates of this shard's texts by step; None if the candidates are lost."""
         found = self._found.get((way, side))
         return None if found is None else count_steps(found.kth)
 
@@ -126,7 +126,7 @@ class FindsCandidates(OwnsStrata):
         yield ()
 
     def write_grams(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
-        """Write this shard's share of the 3-grams of all texts, but for what is there."""
+        """Write the missing part of this shard's share of the 3-grams of all texts."""
         write_grams(self.spec)
         yield len(self.shard.rows(ring.left))
         yield ()
@@ -164,7 +164,7 @@ class FindsCandidates(OwnsStrata):
         return keys, {key: (found.rows, found.summary) for key, found in self._found.items()}
 
     def drop_found(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
-        """Free the memory of what was found."""
+        """Free the memory of the candidates."""
         self._found.clear()
         yield ()
 

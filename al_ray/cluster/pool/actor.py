@@ -122,7 +122,7 @@ class PullsFromPeers(ShardActor):
         pairs, not others.
         """
         ring = replace(ring, block=texts_at_once(self.spec.device, ring.block))
-        # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
+        # On a GPU products of 16 bits are quickest; scores near the cut are recomputed in float64 either way.
         join = ExactJoin(queries, labelled, self.spec.device, self.spec.device != "cpu", self.rule)
         self._searching = ring.stage, join
         meetings = Meetings(self.texts_of(model, ring.right), ring, self.spec.shard, join.unordered)
@@ -191,7 +191,7 @@ class PullsFromPeers(ShardActor):
         work: Callable[[Block, Place], None],
         needed: Callable[[Place], bool] = lambda _: True,
     ) -> Iterator[int]:
-        """Do the work with each block of left texts that is needed; yield the texts done, WORDS times at most.
+        """Do the work with each block of left texts that is needed; yield progress at most MAX_UPDATES times.
 
         A stream that Ray asks for again must be as long, so how many words it has depends on the ring alone.
         """

@@ -23,7 +23,7 @@ AHEAD_AGAIN = 1  # Blocks whose second round is asked for before it is needed; t
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """A block of left texts, its reference, the nearest of them (one or more tables), and a word, if one is due."""
+    """A block of left texts, its reference, its nearest texts (one or more tables), and a progress update or None."""
 
     block: Block
     reference: Any

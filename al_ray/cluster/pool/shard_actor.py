@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
 
-from al_ray.cluster.pool.ring import WORDS
+from al_ray.cluster.pool.ring import MAX_UPDATES
 from al_ray.cluster.watchdog import Steps, watched
 from al_ray.cluster.workers import wait_for
 from al_ray.core.labels import Model
@@ -48,19 +48,19 @@ class ShardActor:
         self.weights = model.weights
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
-        """Embed a part, and then help shards that are behind; yield what was done, WORDS times at most.
+        """Embed a part, and then help shards that are behind; yield what was done, MAX_UPDATES times at most.
 
         What a peer asks for waits meanwhile.
         """
         with self.embedding:
             self.use(model)
             texts = self.size(part)
-            words = min(WORDS, ceil(texts / self.spec.encoder.encoder_batch))
+            words = min(MAX_UPDATES, ceil(texts / self.spec.encoder.encoder_batch))
             yield from as_words(watched(self.shard.embed(model, part)), texts, words)
             deque(watched(self.shard.embed_for_others(model, part)), maxlen=0)
 
     def texts_of(self, model: Model, part: str) -> Block:
-        """Return the shard's texts of a part with their vectors; they are made once, whoever needs them first."""
+        """Return the shard's texts of a part with their vectors; encoded once, at the first request."""
         # A shard that restarts is asked by its peers while it begins its own stage: it embeds once.
         with self.embedding:
             if not self.shard.has_vectors(model, part):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from al_ray.cluster.pool.actor import PullsFromPeers
 from al_ray.cluster.pool.neighbors import with_neighbors
-from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
+from al_ray.cluster.pool.ring import MAX_UPDATES, SERVE, Ring, Stage
 from al_ray.cluster.workers import wait_for
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
@@ -63,7 +63,7 @@ class OwnsStrata(PullsFromPeers):
     def own_near(self, model: Model, ring: Ring, request: StrataRequest) -> Stage[Ints | None]:
         """Own the near pairs whose right text is here, and return the sizes of the strata; None if a shard lost some.
 
-        With edges it computes cosines, and the stream has WORDS words; else it has none.
+        With edges it computes cosines, and the stream has MAX_UPDATES items; else it has none.
         """
         pieces = wait_for(ring.ask("near_of", SERVE, self.spec.shard))
         lost = any(piece is None for piece in pieces)
@@ -71,9 +71,9 @@ class OwnsStrata(PullsFromPeers):
         # In Ray's object store.
         del pieces
         if request.edges:
-            parts = np.array_split(near, max(1, min(WORDS, len(near) // ring.block)))
+            parts = np.array_split(near, max(1, min(MAX_UPDATES, len(near) // ring.block)))
             # A call that Ray repeats must have as many words, also where pairs are lost.
-            for number in range(WORDS):
+            for number in range(MAX_UPDATES):
                 if number < len(parts):
                     cosines.append(self._cosines_here(model, ring, parts[number], request.width))
                 yield 1
@@ -155,7 +155,7 @@ class OwnsStrata(PullsFromPeers):
         return np.sort(np.concatenate(wait_for(ring.ask("rows_of", SERVE, model, part))))
 
     def use(self, model: Model) -> None:
-        """As ShardActor.use; what was found by other weights is dropped."""
+        """As ShardActor.use; near pairs found by other weights are dropped."""
         if self.weights != model.weights:
             self._near_by_owner = self._strata = None
         super().use(model)

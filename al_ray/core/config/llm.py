@@ -56,5 +56,5 @@ class LlmConfig:
         return self.input_price is not None and self.output_price is not None
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the price of so many tokens; 0 where no price is given."""
+        """Return the price of these numbers of tokens; 0 where no price is given."""
         return (input_tokens * (self.input_price or 0.0) + output_tokens * (self.output_price or 0.0)) / 1e6

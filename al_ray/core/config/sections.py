@@ -214,7 +214,7 @@ class TrainingConfig:
             )
 
     def pairs(self, labels: int) -> int:
-        """Return the number of pairs of a training on so many labels: with its presumed non-matches."""
+        """Return the number of pairs of a training on this number of labels, presumed non-matches included."""
         return labels + round(self.presumed * labels)
 
     @property

@@ -106,7 +106,7 @@ class CutSample:
     start: bool
 
     def hopeful(self, below: bool) -> "CutSample":
-        """Return the cut as if all labels above were yes and, with `below`, all others no."""
+        """Return the cut with all labels above it set to yes and, with `below`, all others to no."""
 
         def with_share(parts: Sequence[Sampled], every: bool) -> tuple[Sampled, ...]:
             return tuple(Sampled(part.size, part.answered, part.answered if every else 0) for part in parts)

@@ -20,7 +20,7 @@ from al_ray.metrics.average_precision import Estimate
 
 ENDS: tuple[End, End] = ("low", "high")
 MOST_APART = 0.48
-"""Share of pairs on which people differ, above which their answers say next to nothing (at 1/2, nothing)."""
+"""Share of pairs on which people differ, above which their answers carry almost no information (at 1/2, none)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class WithErrors:
 
 def with_errors(audit: BandAudit, threshold: float, answers: TwoAnswers, rng: np.random.Generator) -> WithErrors:
     """Estimate at a threshold, corrected for wrong labels; labels known before count as they are."""
-    # The labels of cells stand for different numbers of pairs, which this does not know.
+    # Labels of different cells represent different numbers of pairs, which are not known here.
     assert audit.model is None
     cut = audit.rank_of(threshold)
     above, below = audit.parts(0, cut), audit.parts(cut, audit.total)

@@ -120,6 +120,7 @@ class BandAudit:
     pairs are drawn from it (a second draw, second_draw.py).
     model: (n,) answers of a language model to the pairs drawn, if it was asked: NO, YES, UNSURE, or OPEN for none. Then
     people were asked for some of each cell alone, and `labels` are OPEN for the others (answer_cells.py).
+    tail: the chance that the truth lies below an interval, and that it lies above: 0.025 for 95%.
     """
 
     cosines: Floats
@@ -131,6 +132,7 @@ class BandAudit:
     top: int | None = None
     uniform: bool = False
     model: Labels | None = None
+    tail: float = TAIL
 
     @property
     def reach(self) -> int:
@@ -169,7 +171,7 @@ class BandAudit:
         """Return whether all pairs at or above a threshold are ranked."""
         return self.total == self.reach or threshold > self.floor
 
-    def refuse_unranked(self, threshold: float) -> None:
+    def check_ranked(self, threshold: float) -> None:
         """Raise BadOption if not all pairs at or above a threshold are ranked."""
         if np.isnan(threshold) or not self.reaches(threshold):
             raise BadOption(
@@ -179,7 +181,7 @@ class BandAudit:
 
     def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
         """Estimate precision and recall at a cosine; BadOption below the ranked pairs."""
-        self.refuse_unranked(threshold)
+        self.check_ranked(threshold)
         cut = self.rank_of(threshold)
         above = self.parts(0, cut)
         below = self.parts(cut, self.total)
@@ -189,17 +191,24 @@ class BandAudit:
         return AtThreshold(
             threshold,
             pairs,
-            _ratio(above, None, (known, pairs), rng) if pairs else None,
-            _ratio(above, below, (known, known_below), rng),
-            _ratio(above, near, (known, known_below), rng),
+            _ratio(above, None, (known, pairs), rng, self.tail) if pairs else None,
+            _ratio(above, below, (known, known_below), rng, self.tail),
+            _ratio(above, near, (known, known_below), rng, self.tail),
             _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
         )
+
+    def recall_at(self, threshold: float, rng: np.random.Generator, of_reach: bool) -> Estimate | None:
+        """Estimate recall at a cosine as `at` does: of all matches, or of those among ranked and known pairs."""
+        self.refuse_unranked(threshold)
+        cut = self.rank_of(threshold)
+        below = self.parts(cut, self.reach if of_reach else self.total)
+        return _ratio(self.parts(0, cut), below, self.known_matches(threshold), rng, self.tail)
 
     def matches_in(self, band: Band, rng: np.random.Generator) -> Estimate | None:
         """Estimate how many pairs of a band match; None without a pair that was labelled yes or no."""
         part = self.part(band, band)
         return (
-            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64))
+            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64), self.tail)
             if part.answered
             else None
         )
@@ -211,7 +220,8 @@ class BandAudit:
 
         None without a pair, or without an answer in some band.
         """
-        return _ratio(self.parts(start, stop), None, (int(known.sum()), stop - start + len(known)), rng)
+        counts = int(known.sum()), stop - start + len(known)
+        return _ratio(self.parts(start, stop), None, counts, rng, self.tail)
 
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest cosine of a labelled pair at which the estimated precision is at least `precision`.
@@ -273,7 +283,11 @@ def _sum(parts: Sequence[AnyPart], known: int) -> float:
 
 
 def _ratio(
-    above: Sequence[AnyPart], below: Sequence[AnyPart] | None, known: tuple[int, int], rng: np.random.Generator
+    above: Sequence[AnyPart],
+    below: Sequence[AnyPart] | None,
+    known: tuple[int, int],
+    rng: np.random.Generator,
+    tail: float,
 ) -> Estimate | None:
     """Estimate matches above over matches above and below; if `below` is None, over known[1] pairs.
 
@@ -294,7 +308,7 @@ def _ratio(
         # If no match is drawn at all, recall is undetermined: 0 at the low end and 1 at the high end.
         return np.where(every > 0, upper / np.where(every > 0, every, 1.0), float(end == "high"))
 
-    return estimate(_sum(above, known[0]) / over, figure)
+    return estimate(_sum(above, known[0]) / over, figure, tail)
 
 
 def _labels_for_half(above: float, near: float, rest: Sequence[AnyPart]) -> int | None:

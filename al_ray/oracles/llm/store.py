@@ -1,4 +1,4 @@
-"""The raw answers of a language model in a run folder: what was bought once is never bought again.
+"""The raw answers of a language model in a run folder: an answer that is paid for is never requested again.
 
 llm/NNNNN.json    a request and the reply of the server, as it came; the answers that were read; tokens and cost
 

@@ -26,17 +26,17 @@ from al_ray.search.lexical.grams import COLUMNS, Grams
 from al_ray.storage.uri import StoragePath
 
 SCALE = 2**29
-"""What a weight of 1 is. So the score of equal texts is 1 to the last bit of float32, unless they are very long."""
+"""Integer that represents a weight of 1: equal texts score exactly 1 in float32, unless they are very long."""
 SHARE, TEXTS = 0.2, 1_000
-"""A 3-gram in more than this share of all texts, and in more than so many of them, has no weight."""
+"""A 3-gram in more than this share of all texts, and in more than this number of them, has no weight."""
 ADDITIONS = 500_000.0
-"""So many numbers a search adds for a text on average, at most: otherwise more frequent 3-grams have no weight."""
+"""Maximum mean number of additions per text in a search; above it the most frequent 3-grams have no weight."""
 FREQUENCIES = "frequencies.npy"
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentFrequencies:
-    """In how many (COLUMNS,) of so many `texts` each 3-gram is. Those of parts add up to those of the whole."""
+    """Number of texts (COLUMNS,) that contain each 3-gram, of `texts` texts. Counts of parts add up to those of all."""
 
     counts: npt.NDArray[np.int64]
     texts: int
@@ -67,13 +67,13 @@ class DocumentFrequencies:
     def read(folder: Path) -> "DocumentFrequencies":
         """Read what `write` wrote; BadFile if it is not there or damaged."""
         path = folder / FREQUENCIES
-        cure = f"delete {folder} and run again"
+        fix = f"delete {folder} and run again"
         try:
             stored = load_array(path)
         except (OSError, ValueError) as error:
-            raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+            raise BadFile(f"{path} cannot be read ({error}); {fix}") from error
         if stored.dtype != np.int64 or stored.shape != (COLUMNS + 1,) or stored.min() < 0 or stored.max() > stored[-1]:
-            raise BadFile(f"{path} is damaged; {cure}")
+            raise BadFile(f"{path} is damaged; {fix}")
         return DocumentFrequencies(stored[:-1], int(stored[-1]))
 
     def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":

@@ -202,9 +202,9 @@ def test_the_command_does_the_same_and_prints_it(ran, server, tmp_path, monkeypa
         ({"by_score": False, "budget": None, "top": None}, {}, "`oracle` goes with `by_score=True`"),
         ({"oracle": None}, {}, "`answers` goes with `oracle='llm'`"),
         ({"answers": 30}, {}, "`answers=30` is less than the 40 pairs of people"),
-        ({"oracle": None, "answers": None}, {}, "`oracle_options` go with `oracle='llm'`"),
+        ({"oracle": None, "answers": None}, {}, "options of a language model go with `oracle='llm'`"),
         ({}, {"llm": {"model": " "}}, "needs the name of a model; give `llm.model`"),
-        ({}, {"llm": {"check_with": 3}}, "`llm.examples` and `llm.check_with` are for runs"),
+        ({}, {"llm": {"check_with": 3}}, "examples for a language model, and labels to check it with, are for runs"),
         ({}, {"llm": {"input_price": None}, "max_cost": 1.0}, "`max_cost` needs `llm.input_price`"),
     ],
 )

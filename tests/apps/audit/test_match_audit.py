@@ -181,7 +181,7 @@ def test_with_one_to_one_the_last_column_is_of_these_matches(task: Task, tmp_pat
     assert "with another cutoff jobs.match --assign one-to-one may choose other pairs" in capsys.readouterr().out
 
 
-def test_what_cannot_be_audited_is_refused_with_a_cure(matches: Path, task: Task, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_audited_is_refused_with_a_fix(matches: Path, task: Task, tmp_path, monkeypatch, capsys):
     out = tmp_path / "audit"
     do(monkeypatch, f"sample --matches {matches} --budget 40 --out {out}")
     fill(out, lambda _: "yes")

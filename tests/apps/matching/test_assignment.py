@@ -178,7 +178,7 @@ def test_a_large_component_with_an_odd_cycle_is_refused_one_to_one_and_no_other(
         ):
             assign(edges, "one-to-one", 0.0)
         assert len(matches(edges_of(even, symmetric=True), "one-to-one", 0.0)) == 3
-        # The cure.
+        # The fix.
         assert matches(edges, "mutual", 0.0) == [(0, 1), (5, 6)]
 
 

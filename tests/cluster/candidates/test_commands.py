@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from al_ray.cli._grid.options import parse_arguments
-from al_ray.cli._grid.pipeline import grid_of
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
@@ -42,6 +40,7 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, SCORES, read_cosines
+from tests.apps.grid.parsed import parsed_grid
 from tests.ways import HERE, ON_RAY
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -261,7 +260,7 @@ def test_annotators_see_p(score, words):
 @pytest.mark.parametrize("way", [HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
 def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(request, run, task, tmp_path, way):
     line = f"--task {task} --out {tmp_path / 'grid'} {SMALL} --evaluation.splits dev --dev-labels 24 --seeds 0"
-    grid = grid_of(parse_arguments(shlex.split(f"{line} --strategies uncertainty,random")))
+    grid = parsed_grid(shlex.split(f"{line} --strategies uncertainty,random"))
     if way == ON_RAY:
         # A grid has Ray; the run alone had none.
         request.getfixturevalue("local_ray")

@@ -30,7 +30,8 @@ def check_oracle_options(options: OracleConfig) -> None:
         raise BadOption("`oracle='llm'` needs the name of a model; give `llm.model`")
     if options.llm.examples or options.llm.check_with:
         raise BadOption(
-            "`llm.examples` and `llm.check_with` are for runs; leave them out: people answer a part of the pairs anyway"
+            "examples for a language model, and labels to check it with, are for runs; leave them out: people answer a "
+            "part of the pairs anyway"
         )
 
 

@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass, fields
 from math import inf
 from typing import Any
 
-from al_ray.apps.matching.assignment_rules import Assignment
+from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.incremental.growth import TextCounts
 
 

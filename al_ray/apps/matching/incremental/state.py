@@ -50,7 +50,7 @@ PARTS = {
 RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | None, "canonical": str}
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
-CURE = "restore it, or match all texts again with another `out`"
+FIX = "restore it, or match all texts again with another `out`"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def digest_of_cells(task: Task) -> str:
     return content.hexdigest()
 
 
-def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
+def check_not_extended(folder: StoragePath, made_from: str, task: Task) -> int:
     """Return the number of the state of a match folder, 0 without one.
 
     WrongFolder if it is of other texts or of another model, or if `match_into` has changed the texts: a command that
@@ -96,7 +96,7 @@ def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
     """
     if not (folder / STATE).exists():
         return 0
-    state = read_json(folder / STATE, FIELDS, CURE)
+    state = read_json(folder / STATE, FIELDS, FIX)
     if state["about"].get("made_from") != made_from:
         raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another `out`")
     if state["task"] != task_name(task):
@@ -116,21 +116,21 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
             f"{folder} holds no matches of tables to which new texts can be added; match the known ones first, by "
             "`al_ray.match` and without `search.kind='knn'`"
         )
-    about = read_json(folder / STATE, FIELDS, CURE)
+    about = read_json(folder / STATE, FIELDS, FIX)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
-        check_fields(f"the field about of {folder / STATE}", part, names, CURE)
+        check_fields(f"the field about of {folder / STATE}", part, names, FIX)
     for name, names in (("texts", TEXTS), ("clusters", CLUSTER_COUNTS)):
         # Only new texts bring them.
         if name in about["about"]:
             place = f"the field {name} of the field about of {folder / STATE}"
-            check_fields(place, about["about"][name], dict.fromkeys(names, int), CURE)
+            check_fields(place, about["about"][name], dict.fromkeys(names, int), FIX)
     rules = about["about"]["rules"]
     # Earlier versions kept the clustering alone.
-    check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, CURE)
+    check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, FIX)
     cutoff = rules["cutoff"]
-    check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
+    check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, FIX)
     if isinstance(cutoff["precision"], dict):
-        check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
+        check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, FIX)
     inner = folder / _name(about["number"])
     # Earlier versions kept cosines with a matcher alone, and did not say so.
     has_cosines = about.get("cosines", "cells" in about["about"])
@@ -144,14 +144,14 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
         about["number"], about["task"], candidates, pairs[yes], pairs[~yes], clusters,
         about["next_cluster"], StateAbout.of_dict(about["about"]),
     )  # fmt: skip
-    task = read_task(file_in(folder, about["task"], folder / STATE, CURE))
+    task = read_task(file_in(folder, about["task"], folder / STATE, FIX))
     columns = state.about.rules.clusters.columns
     return state, _with_columns(task, inner / COLUMNS, columns) if columns else task
 
 
 def _with_columns(task: Task, path: StoragePath, names: Sequence[str]) -> Task:
     """Return a task with the columns of its texts."""
-    table = read_parquet(path, pa.schema([(name, pa.large_string()) for name in names]), cure=CURE)
+    table = read_parquet(path, pa.schema([(name, pa.large_string()) for name in names]), fix=FIX)
     end = len(task.left)
     left, right = (
         {name: Strings.of([table[name].combine_chunks()[part]]) for name in names}
@@ -202,7 +202,7 @@ def remove_older(folder: StoragePath, state: MatchState) -> None:
 
 
 @contextmanager
-def removed_if_refused(folder: StoragePath) -> Iterator[None]:
+def removed_on_error(folder: StoragePath) -> Iterator[None]:
     """Remove the tasks and token ids that a command writes if it is refused; objects of an object store stay.
 
     Vectors stay, too: they are found by the digests of model and texts, and take long to make.

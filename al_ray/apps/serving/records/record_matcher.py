@@ -21,7 +21,7 @@ from al_ray.apps.serving.records.record_text import cells_of, decoded, encoded
 from al_ray.apps.serving.records.stored_scores import StoredScores
 from al_ray.apps.serving.sides.sides_matcher import SidesMatcher
 from al_ray.apps.serving.store import read_left_texts, read_source
-from al_ray.apps.serving.text_lines import CURE, KnownText
+from al_ray.apps.serving.text_lines import FIX, KnownText
 from al_ray.core.id_order import id_key
 from al_ray.core.scorer import CANDIDATE
 from al_ray.matcher.explanation import Explanation, explain
@@ -116,7 +116,7 @@ class RecordMatcher(Matcher):
         return text_of(self._known_cells(stored))
 
     def _known_cells(self, stored: str) -> Cells:
-        return decoded(self.names.right, stored, CURE)
+        return decoded(self.names.right, stored, FIX)
 
     def _stored(self, put: Sequence[Put]) -> tuple[tuple[str, str], ...]:
         if ID in self.names.right and not all(isinstance(given, str) for _, given in put):
@@ -165,7 +165,7 @@ class RecordMatcher(Matcher):
         return super()._catalogue(store)
 
     def _left_side(self, left: Sequence[KnownText], store: Path) -> RecordSide:
-        cells = [decoded(self.names.left, one.text, CURE) for one in left]
+        cells = [decoded(self.names.left, one.text, FIX) for one in left]
         return RecordSide(cells, self._encoded([text_of(one) for one in cells], "left", store))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from al_ray.apps.matching.assignment_rules import Cutoff
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.incremental.about import Arrival, ClusterCounts, MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import TextCounts
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from al_ray.apps.matching.assignment_rules import Cutoff
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import NEW, Side, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
@@ -28,7 +28,8 @@ ABOUT = StateAbout({}, MatchingRules("all", ClusterRules(), Cutoff(0.5, 9, "a te
 
 
 def corpus(table: dict[str, str]) -> Corpus:
-    return Corpus(tuple(table), tuple(table.values()))
+    # As tables are matched: in the order of their ids, by which ties are decided.
+    return Corpus(tuple(sorted(table)), tuple(table[name] for name in sorted(table)))
 
 
 def score(one: str, other: str) -> float:

@@ -183,7 +183,7 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(copy, spoil, wo
         run_command(Search(copy, question="why?"))
 
 
-def test_an_index_from_before_they_were_measured_is_refused_with_the_cure(copy):
+def test_an_index_from_before_they_were_measured_is_refused_with_the_fix(copy):
     about = copy / "index" / "index.json"
     content = json.loads(about.read_text())
     del content["recall"]

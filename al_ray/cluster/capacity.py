@@ -1,4 +1,4 @@
-"""The room of a cluster: what its nodes have, how many groups of actors fit, and whose turn it is to get places."""
+"""The capacity of a cluster: what its nodes have, how many groups of actors fit, and whose turn it is to get places."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ def describe_nodes() -> str:
     return f"{len(nodes)} nodes ({'; '.join(resources)})"
 
 
-def describe_room(bundles: Sequence[Mapping[str, float]]) -> str:
+def describe_capacity(bundles: Sequence[Mapping[str, float]]) -> str:
     """Describe the nodes, and why these bundles have no places: in use, or no cluster of this size."""
     if not count_placements(bundles):
         return f"{describe_nodes()}, which is too small for them until it grows"
@@ -76,11 +76,11 @@ class _Wait:
             self.workers,
             ", after a command that has waited longer" if behind else "",
             self.end - now,
-            describe_room(self.bundles),
+            describe_capacity(self.bundles),
         )
 
     def succeed(self) -> None:
-        """Log that there are places, if a line told of the wait."""
+        """Log that there are places, if the wait was logged."""
         if self.lines:
             logger.warning("%s have their places now", self.workers)
 
@@ -90,9 +90,9 @@ def reserve(
 ) -> PlacementGroup | None:
     """Return a new placement group that has its places; None if it gets none within some seconds.
 
-    Commands on one cluster get places in the order in which they asked, whatever they ask for. Ray alone would give
-    them to whoever asked last, and to a large group only when no small one waits. So a command that is not the first
-    has no group while it waits. One for which the cluster must grow first neither waits for others nor holds them up.
+    Commands on one cluster get places in the order of their requests, whatever the size. Ray alone would serve the
+    latest request first, and a large group only when no small one waits. So a command that is not the first has no
+    group while it waits. One for which the cluster must grow first neither waits for others nor holds them up.
     """
     wait, ticket = _Wait(workers, bundles, seconds), f"{NAME}{time.time():017.6f}"
     while not wait.over:

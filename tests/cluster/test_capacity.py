@@ -1,4 +1,4 @@
-"""The room of a cluster: how many groups of actors fit, and what a wait for places tells."""
+"""The capacity of a cluster: how many groups of actors fit, and what a wait for places tells."""
 
 import logging
 import re
@@ -9,9 +9,9 @@ import pytest
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
-from al_ray.cluster import room
+from al_ray.cluster import capacity
 from al_ray.cluster.actors import placement
-from al_ray.cluster.room import count_placements
+from al_ray.cluster.capacity import count_placements
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import NoPlacement
 
@@ -44,17 +44,17 @@ class Other(logging.Handler):
 
 @pytest.fixture
 def other(local_ray, monkeypatch) -> Iterator[Other]:
-    monkeypatch.setattr(room, "QUIET_SECONDS", 0.5)
+    monkeypatch.setattr(capacity, "QUIET_SECONDS", 0.5)
     job = Other()
-    room.logger.addHandler(job)
+    capacity.logger.addHandler(job)
     yield job
-    room.logger.removeHandler(job)
+    capacity.logger.removeHandler(job)
     remove_placement_group(job.group)
 
 
 def test_who_waits_for_another_job_says_so_and_is_placed_when_it_ends(other):
     with placement({"Trainer": 1, "PoolShard": 2}, ClusterConfig(timeout=600)) as places:
-        assert places.room.group.wait(60)
+        assert places.all_slots.group.wait(60)
     waiting, placed = other.lines
     assert re.fullmatch(
         r"waiting for places for 1 Trainer and 2 PoolShard workers of 1\.0 CPUs and 0\.0 GPUs, all at once, up to \d+ "
@@ -87,7 +87,7 @@ def test_who_asks_later_is_placed_later_even_if_there_is_room_for_less(other):
 
 
 def test_who_never_gets_places_is_told_whether_others_have_them_or_nobody(other):
-    room.logger.removeHandler(other)
+    capacity.logger.removeHandler(other)
     with (
         pytest.raises(NoPlacement, match="of which 1 CPUs and 0 GPUs are free and the rest is in use: ask for"),
         placement({"PoolShard": 2}, ClusterConfig(timeout=1)),
@@ -101,10 +101,10 @@ def test_who_never_gets_places_is_told_whether_others_have_them_or_nobody(other)
 
 
 def test_who_needs_a_larger_cluster_holds_nobody_up(other):
-    room.logger.removeHandler(other)
-    group = placement_group([{"CPU": 1}] * 7, name=f"{room.NAME}0")
+    capacity.logger.removeHandler(other)
+    group = placement_group([{"CPU": 1}] * 7, name=f"{capacity.NAME}0")
     try:
         with placement({"PoolShard": 1}, ClusterConfig(timeout=60)) as places:
-            assert places.room.group.wait(60)
+            assert places.all_slots.group.wait(60)
     finally:
         remove_placement_group(group)
