@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster.candidates.owning import pool_actor
+from al_ray.cluster.candidates.owning import OwnsCandidates, pool_actor
 from al_ray.cluster.pool import sharded_cells, sharded_pool, sharded_strata
 from al_ray.cluster.pool.ring import GROUPS, MAX_UPDATES
 from al_ray.cluster.pool.sharded_cells import learn_cells
@@ -113,7 +113,11 @@ def task_of(texts: int) -> Task:
 
 @contextmanager
 def pool_of(
-    task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor, index: str = "Flat"
+    task: Task,
+    shards: int,
+    shard: type[PoolShard] = DrawnVectors,
+    make: Callable[[type[PoolShard]], Callable[[ShardSpec], OwnsCandidates]] = pool_actor,
+    index: str = "Flat",
 ):
     encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=40, index=index)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]

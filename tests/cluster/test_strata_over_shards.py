@@ -20,6 +20,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.strata import EvaluationSet, make_evaluation_set, split_by_cosine
+from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
 from tests.cluster.drawn_sets import drawn_set
 from tests.cluster.test_stages_by_shards import BANDS, MODEL, pool_of, task_of
@@ -96,7 +97,7 @@ def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process
 def test_a_shard_that_dies_while_an_evaluation_set_is_made_changes_nothing(local_ray, tmp_path, method):
     dying = dying_once(method, tmp_path / "flag")
 
-    def actor(shard: type) -> Callable[[ShardSpec], OwnsCandidates]:
+    def actor(shard: type[PoolShard]) -> Callable[[ShardSpec], OwnsCandidates]:
         def make(spec: ShardSpec) -> OwnsCandidates:
             return dying(shard(spec))
 

@@ -48,6 +48,12 @@ class MatchAnswer:
     results: list[list[KnownMatch]] | None = None
     error: str = ""
 
+    @property
+    def found(self) -> list[list[KnownMatch]]:
+        """The results of an answer that has some."""
+        assert self.results is not None
+        return self.results
+
 
 @dataclass(frozen=True)
 class PutCounts:

@@ -138,8 +138,7 @@ class Answer(BaseModel):
     @classmethod
     def of(cls, answer: MatchAnswer) -> "Answer":
         """Return the answer to a question whose results are there; `why` is set in matches that have one."""
-        assert answer.results is not None
-        results = [[Match(**_set_fields(one)) for one in matches] for matches in answer.results]
+        results = [[Match(**_set_fields(one)) for one in matches] for matches in answer.found]
         return cls(model=answer.model, sequence=answer.sequence, results=results)
 
 

@@ -199,7 +199,7 @@ class BandAudit:
 
     def recall_at(self, threshold: float, rng: np.random.Generator, of_reach: bool) -> Estimate | None:
         """Estimate recall at a cosine as `at` does: of all matches, or of those among ranked and known pairs."""
-        self.refuse_unranked(threshold)
+        self.check_ranked(threshold)
         cut = self.rank_of(threshold)
         below = self.parts(cut, self.reach if of_reach else self.total)
         return _ratio(self.parts(0, cut), below, self.known_matches(threshold), rng, self.tail)

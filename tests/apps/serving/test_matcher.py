@@ -54,7 +54,7 @@ def by_loops(run: Path, known: dict[str, str], query: str, weight: float) -> dic
 
 def check(matcher: Matcher, run: Path, known: dict[str, str], weight: float) -> None:
     [answer] = matcher.answer([Question(tuple(QUESTIONS), 50)])
-    for query, found in zip(QUESTIONS, answer.results, strict=True):
+    for query, found in zip(QUESTIONS, answer.found, strict=True):
         expected = by_loops(run, known, query, weight)
         assert {one.id: one.score for one in found} == pytest.approx(expected, abs=2e-6)
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
@@ -78,7 +78,7 @@ def test_scores_are_those_of_the_run_and_changes_of_the_store_are_followed(made,
     again = Matcher(matcher.options, model)
     before, after = (one.answer([Question(tuple(QUESTIONS), 50)])[0] for one in (matcher, again))
     assert before.sequence == after.sequence == 2
-    for one, other in zip(before.results, after.results, strict=True):
+    for one, other in zip(before.found, after.found, strict=True):
         assert [match.id for match in one] == [match.id for match in other]
         assert [match.score for match in one] == pytest.approx([match.score for match in other], abs=2e-6)
 
@@ -93,8 +93,8 @@ def test_questions_of_a_batch_are_answered_as_each_alone(made, tmp_path):
     # The last one asks for a change that is not there.
     assert together[-1].results is alone[-1].results is None
     for one, other, question in zip(together[:-1], alone[:-1], questions[:-1], strict=True):
-        assert len(one.results) == len(question.texts)
-        for first, second in zip(one.results, other.results, strict=True):
+        assert len(one.found) == len(question.texts)
+        for first, second in zip(one.found, other.found, strict=True):
             assert len(first) == question.limit
             assert [match.id for match in first] == [match.id for match in second]
 
@@ -106,8 +106,8 @@ def test_only_matches_above_the_cutoff_are_answered(made, tmp_path):
     cutoff = (sorted(expected.values())[-4] + sorted(expected.values())[-5]) / 2
     matcher = opened(run, table(tmp_path / "k.csv", known), tmp_path / "store", at_score=cutoff)
     [answer] = matcher.answer([Question(("abcd",), 50)])
-    assert {one.id for one in answer.results[0]} == {one for one, score in expected.items() if score >= cutoff}
-    assert {one.probability for one in answer.results[0]} == {None}
+    assert {one.id for one in answer.found[0]} == {one for one, score in expected.items() if score >= cutoff}
+    assert {one.probability for one in answer.found[0]} == {None}
     assert matcher.about()["cutoff"]["source"].startswith("at_score=")
     with pytest.raises(BadOption, match=r"probabilities, and those of .* are not calibrated"):
         Matcher(replace(matcher.options, at_score=None, at_p=0.5), open_model(run))

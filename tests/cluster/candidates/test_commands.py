@@ -181,7 +181,7 @@ def test_an_audit_by_score_ranks_by_both_stages_and_shows_p(run, task):
     for one in estimate.figures["thresholds"]:
         assert one["cosine"] is None
         assert 0 <= one["score"] <= 1
-    with pytest.raises(BadOption, match="--at-cosine: the scores of this audit are p of a matcher"):
+    with pytest.raises(BadOption, match="`at_cosine`: the scores of this audit are p of a matcher"):
         al_ray.estimate_audit(audit.path, at_cosine=[2.5])
     raw = al_ray.estimate_audit(audit.path, at_p=[0.6])
     assert raw.figures["thresholds"][0]["score"] == pytest.approx(0.6, abs=1e-6)
@@ -291,7 +291,7 @@ def test_what_needs_one_cosine_for_all_pairs_refuses(run, task, tmp_path, monkey
     assert "give a run without a matcher" in said
     code, said = call(monkeypatch, capsys, plan, "--matcher auto")
     assert code == 2
-    assert "give --task, or --matcher on or off" in said
+    assert "give --task, or --matcher on or --matcher off" in said
 
 
 def test_used_resources_are_not_compared_with_a_plan_of_an_encoder_without_files(run):

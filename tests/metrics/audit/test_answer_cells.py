@@ -56,8 +56,9 @@ def test_a_share_and_recall_by_hand():
         people += [YES] * wrong + [NO] * (among - wrong) + [OPEN] * (other - among)
         return ranks, np.array(model, dtype=np.uint8), np.array(people, dtype=np.uint8)
 
-    columns = zip(band(0, 2, (40, 9, 10), (10, 1, 5)), band(100, 10, (18, 2, 4), (72, 0, 8)), strict=True)
-    ranks, model, people = map(np.concatenate, columns)
+    first, second = band(0, 2, (40, 9, 10), (10, 1, 5)), band(100, 10, (18, 2, 4), (72, 0, 8))
+    ranks = np.concatenate([first[0], second[0]])
+    model, people = (np.concatenate([first[place], second[place]]) for place in (1, 2))
     audit = BandAudit(1 - np.arange(1000) / 1000, 1000, *NONE, ranks, people, model=model)
     at = audit.at(0.901, generator(0, "x"))
     assert at.precision

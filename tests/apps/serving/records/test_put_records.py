@@ -55,7 +55,7 @@ def served(options: ServeOptions) -> Iterator[tuple[TestClient, PlainService]]:
 
 def scores(matcher, row: tuple[str, object]) -> dict[str, float]:
     [answer] = matcher.answer([asked(row)])
-    return {one.id: one.score for one in answer.results[0]}
+    return {one.id: one.score for one in answer.found[0]}
 
 
 def test_after_changes_answers_are_those_of_match_and_of_a_start_with_the_new_table(ran, monkeypatch, tmp_path):
@@ -211,7 +211,7 @@ def test_texts_of_a_matcher_on_one_column_are_put_as_texts(in_process, tmp_path)
         )  # fmt: skip
         with served(fresh) as (_, anew):
             [found], [expected] = (
-                one.answer([Question(("amber lamp",), 1000)])[0].results for one in (service.matcher, anew.matcher)
+                one.answer([Question(("amber lamp",), 1000)])[0].found for one in (service.matcher, anew.matcher)
             )
             assert [one.id for one in found] == [one.id for one in expected]
             assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-12)
