@@ -72,7 +72,8 @@ def sample_clusters(matches: Path, count: int, candidates: Path | None, seed: in
     read_matches(matches)
     if not (matches / STATE).exists():
         raise BadOption(
-            f"{matches} does not say which records its clusters have; match tables without `search.kind='knn'`"
+            f"{matches} does not say which records its clusters have; match tables without "
+            "`MatchOptions.search.kind='knn'`"
         )
     folder = ClusterAuditFolder(out)
     other = "" if candidates is None else digest_of(candidates)
