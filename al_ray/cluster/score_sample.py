@@ -118,11 +118,11 @@ def _pairs_at(cosines: Floats, boundary: float | None) -> int:
     """Return how many pairs reach the boundary; BadOption if none does, or more than are ranked."""
     if boundary is None:
         raise BadOption(
-            "the model has no boundary, at which to measure precision or recall; give `of='average-precision'`, or "
-            "audit another `round`"
+            "the model has no boundary, at which to measure precision or recall; give "
+            "`AuditConfig.of='average-precision'`, or audit another round by `AuditConfig.round`"
         )
     above = int(np.searchsorted(-cosines, -boundary, side="right"))
     if not above or above == len(cosines) >= BOUNDARY_WITHIN:
         pairs = f"more than {above - 1:,} pairs reach" if above else "no pair without a label reaches"
-        raise BadOption(f"{pairs} the model's boundary, so it is no threshold to measure at; audit another `round`")
+        raise BadOption(f"{pairs} the model's boundary, so it is no threshold to measure at; audit another round")
     return above

@@ -66,6 +66,8 @@ EXCEPTIONS = {
     # Likewise: other commands make its defaults alone.
     "al_ray.core.config.llm.",
     "al_ray.oracles.cross_encoder.",
+    # Rules of clusters that a folder of matches holds were checked by match, which wrote them.
+    "al_ray.apps.matching.clusters.canonical.CanonicalRule.parse",
     # The options of a command of match, whose name begins it.
     "al_ray.apps.matching.model.match_command",
     # The options of a command of run, whose name begins it.
@@ -312,7 +314,7 @@ IN_PYTHON = (
 IN_FLAGS = {
     # Of --help, and words of a command that the command line writes.
     "al_ray.core.config.oracle.ORACLES",
-    "al_ray.apps.matching.assignment_rules.assignments_help",
+    "al_ray.apps.matching.options.assignments_help",
     # Markdown of a model card, which names files and what reads them.
     "al_ray.apps.exporting.card._of_scores",
     "al_ray.apps.exporting.card._of_matcher",

@@ -42,12 +42,6 @@ else:
     Assignment = Literal[tuple(ASSIGNMENTS)]
 
 
-def assignments_help() -> str:
-    """Return the --help of --assign."""
-    rules = "; ".join(f"{name}: {rule.summary}" for name, rule in ASSIGNMENTS.items())
-    return f"Which candidates are matches. {rules}. Default: mutual for two sides without --best, else all."
-
-
 @dataclass(frozen=True)
 class Cutoff:
     """The lowest score of a match, -inf for none, and the most pairs; source: the option or rule that gave it."""

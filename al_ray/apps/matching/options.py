@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, assignments_help
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
@@ -19,6 +19,12 @@ from al_ray.metrics.thresholds import Guarantee, Rule
 Clustering = Literal["components", "average"]
 CUTOFF, TABLE = Group("cutoff"), Group("table")
 MOST_MATCHES = 1_000_000_000
+
+
+def assignments_help() -> str:
+    """Return the --help of --assign."""
+    rules = "; ".join(f"{name}: {rule.summary}" for name, rule in ASSIGNMENTS.items())
+    return f"Which candidates are matches. {rules}. Default: mutual for two sides without --best, else all."
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
     check_clustering(options, task)
     if task.symmetric:
         require_symmetric_model(model)
-    rules = ClusterRules.given(options)
+    rules = ClusterRules.of_options(options)
     check_split_bridges(rules.split_bridges, cutoff)
     warn_of_no_cutoff(cutoff, rule, model)
     decisions = _decisions(model, task, split.name, rules, options.most)

@@ -39,7 +39,7 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
 
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
-    folder, columns = _task_of(options), ClusterRules.given(options).columns
+    folder, columns = _task_of(options), ClusterRules.of_options(options).columns
     if folder is not None:
         if columns:
             raise BadOption(

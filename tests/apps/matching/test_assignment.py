@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from al_ray.apps.matching import assignment
 from al_ray.apps.matching.assignment import BY_MODEL, CHOOSERS, OFFSET, SAID_NO, SAID_YES, CandidateEdges, assign
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, AssignmentRule, assignments_help
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, AssignmentRule
 from al_ray.apps.matching.cutoff import choose_assignment
-from al_ray.apps.matching.options import MatchOptions
+from al_ray.apps.matching.options import MatchOptions, assignments_help
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import as_pairs
 from al_ray.core.scored_pairs import ScoredPairs
