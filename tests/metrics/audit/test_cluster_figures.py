@@ -20,7 +20,8 @@ from al_ray.metrics.audit.cluster_figures import (
     allot,
     limits_of,
     size_classes,
-)from al_ray.metrics.average_precision import Estimate
+)
+from al_ray.metrics.average_precision import Estimate
 
 RNG = partial(generator, 0, "audit-estimate")
 NONE = (0, 0, 0)
@@ -108,7 +109,8 @@ def test_if_all_records_are_drawn_the_figures_are_those_of_all_pairs(seed: int):
     direct = {tuple(pair) for pair in clusters.direct.tolist()}
     inside = [(a, b) for a in range(60) for b in range(a + 1, 60) if delivered[a] == delivered[b]]
     for name, own in (("direct", True), ("implied", False)):
-        expected[f"{name}_precision"] = float(np.mean([true[a] == true[b] for a, b in inside if ((a, b) in direct) == own]))
+        right = [true[a] == true[b] for a, b in inside if ((a, b) in direct) == own]
+        expected[f"{name}_precision"] = float(np.mean(right))
     for name, value in expected.items():
         one = getattr(figures, name)
         assert (one.value, one.low, one.high) == pytest.approx((value,) * 3), name
