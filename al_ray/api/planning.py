@@ -11,6 +11,7 @@ from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, Constants, Speed,
 from al_ray.apps.planning.measure_hardware import MachineProbe, measure_constants
 from al_ray.apps.planning.measure_matcher import matcher_speeds
 from al_ray.apps.planning.options import NO_TASK, PlanOptions
+from al_ray.apps.planning.planned_and_used import stage_factors
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
@@ -47,6 +48,9 @@ class RunPlan:
         )
         beside = " beside them" if workers else ""
         head = f"shards: {plan.setting.shards}, {trainers}{beside}; speeds of {plan.setting.constants.machine}"
+        if plan.setting.factors:
+            scaled = ", ".join(f"{name} x {factor:.2g}" for name, factor in plan.setting.factors.items())
+            head += f", scaled as in {options.run}: {scaled}"
         parts = (
             "\n".join([head, *planning.reasons(plan, options)]),
             f"{format_columns(planning.memory_rows(plan))}\n{NOT_COUNTED}",
@@ -61,7 +65,8 @@ def plan(options: PlanOptions) -> RunPlan:
     """Plan the memory, time and cost of a run, before anything starts; nothing is computed but what `measure` asks for.
 
     options: those of the run, and the sizes of its texts or its task. measure: measure the speeds of this machine (a
-    minute or two), and write them to the file `constants`; without it they are read from there, or built in.
+    minute or two), and write them to the file `constants`; without it they are read from there, or built in. run: scale
+    each stage of at least five seconds as in that run.
 
     Examples:
         >>> print(str(al_ray.plan(al_ray.PlanOptions(texts=10_000, recipe="paper"))).partition(";")[0])
@@ -69,7 +74,7 @@ def plan(options: PlanOptions) -> RunPlan:
 
     Raises:
         BadOption: if options do not fit together, or the workers do not fit into the GPUs.
-        BadFile: if the file of speeds cannot be read.
+        BadFile: if the file of speeds cannot be read, or the run has no planned.json.
         WrongFolder: if the task is none.
     """
     if options.recipe == "auto" and options.task != NO_TASK:
@@ -84,7 +89,11 @@ def plan(options: PlanOptions) -> RunPlan:
     cluster, sizes = options.workers, options.sizes
     device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)
     constants = measure(options) if options.measure else read_constants(options.constants, device, built_in)
-    planned, scripts = planning.plan(planning.setting_of(options, sizes, cluster, constants)), tuple[str, ...]()
+    factors = None if options.run is None else stage_factors(options.run, constants)
+    planned, scripts = (
+        planning.plan(planning.setting_of(options, sizes, cluster, constants, factors)),
+        tuple[str, ...](),
+    )
     if options.task != NO_TASK and options.encoder == EncoderOptions.encoder:
         scripts = tuple(script_lines(read_task(storage_path(options.task))))
     return RunPlan(options, planned, scripts)

@@ -10,18 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, SPEEDS, Speed, as_content
-from al_ray.apps.planning.measure_hardware import clustered, encoder_speeds, host_speeds, join_speeds
-from al_ray.core.pairs import as_pairs
+from al_ray.apps.planning.measure_hardware import clustered, count_speeds, encoder_speeds, exact_speed
 from al_ray.core.rng import generator
-from al_ray.core.vectors import Block
 from al_ray.encoders.hardware import settle_arithmetic, settle_training
-from al_ray.metrics.bootstrap import QueryBootstrap
-from al_ray.metrics.estimator import CountRequest
-from al_ray.search.counting import count_block
 from benchmarks.gpu_parts.setup import MINILM, TINY, Settings
 
 NOT_HERE = {"tokenise"}  # Texts are letters here, and so is the tokenizer.
@@ -34,9 +28,8 @@ def measure(settings: Settings, figures: dict[str, Any]) -> None:
     vectors = clustered(*settings.size((32768, MINILM.hidden), (512, TINY.hidden)))
     works: dict[str, Callable[[], Iterable[tuple[str, float]]]] = {
         "encoder": lambda: encoder(settings),
-        "exact join": lambda: join_speeds(vectors, settings.device),
-        "host": lambda: host_speeds(vectors),
-        "count": lambda: [("count", count(settings))],
+        "exact join": lambda: exact_speed(vectors, settings.device),
+        "count": lambda: count_speeds(vectors),
     }
     faults: list[str] = []
     for name, work in works.items():
@@ -70,15 +63,3 @@ def encoder(settings: Settings) -> Iterable[tuple[str, float]]:
     lengths = rng.integers(6, 31, size=texts).tolist()
     lines = ["".join(map(chr, row[:length])) for row, length in zip(codes, lengths, strict=True)]
     return encoder_speeds(settings.size(MINILM, TINY).load(settings, length=64), lines)
-
-
-def count(settings: Settings) -> float:
-    """Return the pairs counted in a second, as `jobs.plan --measure`: one in a hundred reaches the lowest threshold."""
-    vectors = clustered(settings.size(8192, 256), 32)
-    rows, queries = np.arange(len(vectors)), vectors[: settings.size(1024, 64)]
-    low, high = np.quantile(queries @ vectors.T, [0.99, 0.9999])
-    thresholds = np.linspace(high, low, 100)
-    request = CountRequest(thresholds, QueryBootstrap(rows, False, thresholds))
-    left, right = Block(rows[: len(queries)], queries), Block(rows, vectors)
-    seconds = settings.seconds(lambda: count_block(left, right, as_pairs([], []), request, None))
-    return len(queries) * len(vectors) / seconds

@@ -28,10 +28,10 @@ class Speed:
 
 @dataclass(frozen=True)
 class Constants:
-    """Speeds of a machine, as measured by `python -m jobs.plan --measure`; stage_times.py uses them.
+    """Speeds of a machine, one for each kind of work; stage_times.py uses them.
 
-    [device]: work of the GPU, or of the CPU without one. [host]: work of the CPU in any case, because this version has
-    no GPU path for it (counting and rescoring).
+    [device]: work of the GPU, or of the CPU without one. [host]: work of the CPU in any case. Those of `exact`, `count`
+    and `sampled` are of vectors of 384 dimensions.
     """
 
     device: str  # cpu or cuda: where the speeds of the device were measured.
@@ -39,17 +39,12 @@ class Constants:
     threads: int  # Threads used in the measurement.
     embed: Speed  # Floating-point operations of a forward pass, with batches as in a run [device].
     layers: Speed  # Layers of a forward pass launched, whatever their size [device].
-    train: Speed  # Floating-point operations of forward and backward passes [device].
-    optimiser: Speed  # Parameters clipped and updated by AdamW [device].
-    product: Speed  # Multiply-adds of the blocked matrix product of the exact join [device].
-    compare: Speed  # Cosines compared with the bounds of the exact join [device].
-    meetings: Speed  # Pairs of blocks joined by the exact join, whatever their size [device and host].
-    flat: Speed  # Multiply-adds of a Faiss Flat search for 109 neighbours [device].
+    train: Speed  # Floating-point operations of forward and backward passes, with the updates [device].
+    exact: Speed  # Multiply-adds of the exact join, with all that it does to a cosine [device].
+    flat: Speed  # Multiply-adds of a Flat search for 109 neighbours [device].
     ivf: Speed  # Multiply-adds of a Faiss IVF search in the cells it probes [device].
-    host_product: Speed  # Multiply-adds of a matrix product in float32 [host].
-    count: Speed  # Pairs counted in an exact evaluation, besides their product [host].
-    rescore: Speed  # Multiply-adds of float64 products of gathered pairs [host, one thread].
-    sort: Speed  # Candidates sorted and deduplicated [host, one thread].
+    count: Speed  # Pairs counted in an exact evaluation, with their cosines [host].
+    sampled: Speed  # Pairs of an evaluation set scored and counted [host, one thread].
     tokenise: Speed  # Tokens made from texts [host, one process].
     transfer: Speed  # Bytes that an actor receives from others [measured on one machine only].
     grams: Speed  # Products of two weights added up by a search for 3-grams [host].
@@ -58,15 +53,13 @@ class Constants:
     libraries: Speed  # Bytes of a process that has imported torch and Faiss (not a speed).
 
     @property
-    def dates(self) -> tuple[str, ...]:
-        """Return the day of the measurement; nothing if the device was not measured."""
-        return (self.embed.source.partition(",")[0],) if self.embed.measured else ()
+    def source(self) -> str:
+        """Return the machine, and the day of the measurement if the device was measured."""
+        return ", ".join([self.machine, *([self.embed.source.partition(",")[0]] if self.embed.measured else [])])
 
 
 ABOUT = ("device", "machine", "threads")
 SPEEDS = tuple(f.name for f in fields(Constants) if f.name not in ABOUT)
-LATER = ("grams", "comparisons", "trees")
-"""Speeds that files of earlier versions lack: of runs with a matcher."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +90,6 @@ def time_of(amount: float, constants: Constants, name: str, workers: float = 1.0
     return Time(amount / speed.value / workers, frozenset() if speed.measured else frozenset([name]))
 
 
-def longest(*times: Time) -> Time:
-    """Return the longest of concurrent times; constants assumed in any of them count as assumed."""
-    return Time(max(time.seconds for time in times), frozenset[str]().union(*(time.assumed for time in times)))
-
-
 def as_content(constants: Constants, date: str) -> dict[str, Any]:
     """Return the content of a `--constants` file. date: of the measurement."""
     about = {name: getattr(constants, name) for name in ABOUT}
@@ -112,9 +100,6 @@ def from_content(content: Any, path: str) -> Constants:
     """Return the constants in a file's content; BadFile names the file and the fault."""
     try:
         speeds = dict[str, Any](content["constants"].items())
-        # A file of an earlier version.
-        old = [name for name in LATER if name not in speeds]
-        speeds |= {name: asdict(replace(getattr(BUILT_IN_CPU, name), measured=False)) for name in old}
         unknown = sorted(set(speeds) ^ set(SPEEDS))
         if unknown:
             raise BadFile(f"{path}: {', '.join(unknown)} is unknown or missing; {FIX}")
@@ -144,13 +129,12 @@ def read_constants(path: Path | None, device: str, built_in: str) -> Constants:
     return constants
 
 
-# By `python -m jobs.plan --measure --max-length 64`, 06:19 UTC, all-MiniLM-L6-v2: the fastest of four runs, because
-# other load on the machine halved all speeds that use two threads.
+# By `python -m jobs.plan --measure --max-length 64`, all-MiniLM-L6-v2: the fastest of four runs, because other load on
+# the machine halved all speeds of two threads. Of finer constants then: exact, count, sampled and train are their sums.
 EPYC = "2026-11-21, 2 cores of an AMD EPYC, no GPU, 2 threads"
 EPYC_SPEEDS = (
-    *(("embed", 1.8e11), ("layers", 890.0), ("train", 1.5e11), ("optimiser", 9.4e8), ("product", 1.05e11)),
-    *(("compare", 5.4e9), ("meetings", 1.05e4), ("flat", 1.03e11), ("ivf", 2.2e10), ("host_product", 8.4e10)),
-    *(("count", 4.3e7), ("rescore", 3.8e8), ("sort", 5.5e6), ("tokenise", 2.3e5), ("libraries", 4.65e8)),
+    *(("embed", 1.8e11), ("layers", 890.0), ("train", 1.36e11), ("exact", 9.8e10), ("flat", 1.03e11), ("ivf", 2.2e10)),
+    *(("count", 3.3e7), ("sampled", 7.2e5), ("tokenise", 2.3e5), ("libraries", 4.65e8)),
 )
 # By the same command on 2026-11-28.
 MATCHER_EPYC = "2026-11-28, 2 cores of an AMD EPYC, no GPU, 2 threads"
@@ -162,6 +146,7 @@ BUILT_IN_CPU = Constants(
     **{name: Speed(value, True, EPYC) for name, value in EPYC_SPEEDS},
     **{name: Speed(value, True, MATCHER_EPYC) for name, value in MATCHER_SPEEDS},
 )
+HOST_SPEEDS = ("count", "sampled", "tokenise", "grams", "comparisons", "trees", "libraries")
 
 
 @dataclass(frozen=True)
@@ -182,30 +167,26 @@ def assumed_constants(card: Card) -> Constants:
     """Return assumed constants of a GPU: shares of its peak rates, marked as not measured; the host is the CPU above.
 
     Small encoders with batches of 64 are bound by kernel launches: about 40 kernels for a layer, 12 microseconds each
-    from Python. The exact join moves about 20 bytes for a cosine (product, two comparisons, positions), an AdamW step
-    with clipping about 44 bytes for a parameter.
+    from Python. The exact join moves about 20 bytes for a cosine (product, two comparisons, positions).
     """
 
     def share(percent: float, peak: float, what: str) -> Speed:
         return Speed(percent / 100 * peak, False, f"assumed {percent:g}% of {card.name}'s peak {what}, not measured")
 
-    traffic, bfloat16 = "memory traffic", "in bfloat16"
     host = {
         name: replace(speed, measured=False, source=f"taken from the CPU of {speed.source}; the host was not measured")
-        for name in ("host_product", "count", "rescore", "sort", "tokenise", *LATER, "libraries")
+        for name in HOST_SPEEDS
         for speed in [cast(Speed, getattr(BUILT_IN_CPU, name))]
     }
+    cosines = "memory traffic at 20 bytes per cosine of 384 dimensions"
     speeds: dict[str, Speed] = {
         **host,
-        "embed": share(40, card.bfloat16, bfloat16),
+        "embed": share(40, card.bfloat16, "in bfloat16"),
         "layers": Speed(2000.0, False, "assumed 0.5 ms per layer to launch its kernels from Python, not measured"),
-        "train": share(30, card.bfloat16, bfloat16),
-        "optimiser": share(50, card.bandwidth / 44, f"{traffic} at 44 bytes per parameter"),
-        "product": share(40, card.bfloat16 / 2, "in float16"),
-        "compare": share(60, card.bandwidth / 20, f"{traffic} at 20 bytes per cosine"),
-        "meetings": Speed(2000.0, False, "assumed 0.5 ms to copy a block and launch its kernels, not measured"),
+        "train": share(30, card.bfloat16, "in bfloat16"),
+        "exact": share(33, card.bandwidth / 20 * 384, cosines),
         "flat": share(40, card.float32 / 2, "in float32"),
-        "ivf": share(30, card.bandwidth / 4, f"{traffic} at 4 bytes per number"),
+        "ivf": share(30, card.bandwidth / 4, "memory traffic at 4 bytes per number"),
         "transfer": Speed(1e9, False, "assumed 1 GB/s into an actor through Ray's store and a network, not measured"),
     }
     return Constants(CUDA, f"{card.name} (never measured)", BUILT_IN_CPU.threads, **speeds)

@@ -1,15 +1,12 @@
-"""Measure the constants of hardware.py on this machine with the code and the sizes of runs; about a second for each.
+"""Measure the constants of hardware.py on this machine by calling each stage of a small round.
 
 Sizes are the defaults of a run's options and the constants of its code (docs/plan.md lists them).
 """
 
-import math
 import resource
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,39 +15,31 @@ from al_ray.apps.planning.hardware import Speed
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import SPARE
 from al_ray.cluster.pool.ring import texts_at_once
-from al_ray.core.candidates import HIGHEST, Order, unlabelled_candidates
+from al_ray.core.candidates import Order
 from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
-from al_ray.core.labels import Model
 from al_ray.core.naming import option
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
-from al_ray.core.vectors import PAIRS_AT_ONCE, Block, Vectors, paired_scores
+from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.encoders.hardware import settle_arithmetic, settle_training
-from al_ray.encoders.products import product
-from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder
-from al_ray.metrics import estimator as estimate
 from al_ray.metrics.bootstrap import QueryBootstrap
-from al_ray.search.counting import COLUMNS
+from al_ray.metrics.estimator import CountRequest, count_sample
+from al_ray.search.counting import count_block
 from al_ray.search.faiss_index import sample_size, set_threads
 from al_ray.search.flat_index import index_of
-from al_ray.search.join.exact_join import GPU_TILE, TILE, ExactJoin
+from al_ray.search.join.exact_join import ExactJoin
 from al_ray.search.join.least_pairs import JoinQuery
-from al_ray.search.shard import PoolShard
-from al_ray.search.shard_spec import ShardSpec
 from al_ray.training.bi_encoder import passes_of_step, train
 from al_ray.training.fit import steps_at_once
-from al_ray.training.head import Head
-from al_ray.training.optimizer import Optimiser
 
 SEARCH, BATCH = SearchConfig(), TrainingConfig().batch
-STEPS = 6
-CELLS = 64
-MEETINGS, FEW = 64, 8  # Meetings of blocks of so few texts that their number alone takes time.
+STEPS, CELLS = 6, 64
+SAMPLED = 200_000  # Pairs of an evaluation set.
 
 
 @dataclass(frozen=True)
@@ -86,11 +75,10 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
     encoder = Encoder.base(probe.encoder, probe.device)
     # At least two blocks of the exact join.
     vectors = clustered(max(probe.vectors, 2 * texts_at_once(probe.device, SEARCH.block)), encoder.dimension)
-    of_vectors = join_speeds(vectors, probe.device), index_speeds(vectors, probe.device), host_speeds(vectors)
+    of_vectors = exact_speed(vectors, probe.device), index_speeds(vectors, probe.device), count_speeds(vectors)
     figures = encoder_speeds(encoder, texts), *of_vectors
     for name, value in (pair for some in figures for pair in some):
         yield name, Speed(value, True, probe.source)
-    yield "count", Speed(_count(probe), True, probe.source)
 
 
 def clustered(count: int, dim: int) -> Vectors:
@@ -113,13 +101,8 @@ def encoder_speeds(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str
     whole = median_seconds(lambda: [encoder.embed(tokens, batch) for batch in of_batches], 2)
     work = sum(_sizes(encoder, float(length)).operations for length in tokens.lengths(np.arange(len(tokens))))
     yield "embed", work / _beyond(whole, len(of_batches) * layers * layer)
-    sizes = _sizes(encoder, len(tokens.ids) / len(tokens))
-    parameters = sum(parameter.numel() for parameter in encoder.network.parameters())
-    update = _optimiser(encoder)
-    yield "optimiser", parameters / update
-    passes = passes_of_step(BATCH, encoder.device != "cpu")
-    step = _step(encoder, tokens)
-    yield "train", 6 * BATCH * sizes.operations / _beyond(step, 3 * passes * layers * layer + update)
+    sizes, launched = _sizes(encoder, len(tokens.ids) / len(tokens)), passes_of_step(BATCH, encoder.device != "cpu")
+    yield "train", 6 * BATCH * sizes.operations / _beyond(_step(encoder, tokens), 3 * launched * layers * layer)
 
 
 def _sizes(encoder: Encoder, length: float) -> Sizes:
@@ -130,18 +113,6 @@ def _sizes(encoder: Encoder, length: float) -> Sizes:
 def _beyond(whole: float, part: float) -> float:
     """Return a time without a part of it; at least a fifth, as both are noisy measurements."""
     return max(whole - part, whole / 5)
-
-
-def _optimiser(encoder: Encoder) -> float:
-    """Return the seconds of one step of the optimizer."""
-    optimiser = Optimiser.of(encoder, Head(TrainingConfig()).to(encoder.device), TrainingConfig(), 100)
-
-    def step() -> None:
-        for parameter in optimiser.all:
-            parameter.grad = torch.zeros_like(parameter)
-        optimiser.step()
-
-    return median_seconds(step, 3)
 
 
 def _step(encoder: Encoder, tokens: Tokens) -> float:
@@ -160,43 +131,30 @@ def _step(encoder: Encoder, tokens: Tokens) -> float:
     return float(np.median(np.diff(times)[first:])) / at_once
 
 
-def join_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
-    """Measure the exact join in blocks of a run: the time of a pair is dim / product + 1 / compare, and that of a
-    meeting divided among its pairs; solved from two values of dim and from meetings of small blocks.
-    """  # fmt: skip
-    dim, few = vectors.shape[1], max(1, vectors.shape[1] // 8)
+def exact_speed(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
+    """Measure the exact join of half of the vectors with the other half, in blocks of a run.
+
+    Blocks visit others under a bound so tight that almost no pair is rescored, as in large pools.
+    """
     rows, half = np.arange(len(vectors)), len(vectors) // 2
-
-    def seconds(width: int, texts: int, block: int, repeats: int) -> float:
-        own = np.ascontiguousarray(vectors[:, :width])
-        own /= np.linalg.norm(own, axis=1, keepdims=True)
-        left, right = (
-            [Block(rows[at : at + block], own[at : at + block]) for at in range(first, first + texts, block)]
-            for first in (0, half)
-        )
-        return median_seconds(lambda: _join(left, right, device), repeats)
-
     block = min(texts_at_once(device, SEARCH.block), half)
     # Whole blocks of both sides.
     texts = half - half % block
-    meeting = seconds(dim, math.isqrt(MEETINGS) * FEW, FEW, 20) / MEETINGS
-    shared = meeting / min(block**2, math.prod(TILE if device == "cpu" else GPU_TILE))
-    whole, narrow = (seconds(width, texts, block, 2) / texts**2 for width in (dim, few))
-    multiply = _beyond(whole, narrow) / (dim - few)
-    yield "product", 1 / multiply
-    yield "compare", 1 / _beyond(narrow, few * multiply + shared)
-    yield "meetings", 1 / meeting
+    left, right = (
+        [Block(rows[at : at + block], vectors[at : at + block]) for at in range(first, first + texts, block)]
+        for first in (0, half)
+    )
 
+    def join() -> None:
+        query = JoinQuery(Order(0.6), 2048, 2 * len(vectors), symmetric=True)
+        found = ExactJoin([query], [NO_KEYS], device, half=device != "cpu")
+        found.tighten([1e-4])
+        for visitor in left:
+            for own in right:
+                found.add(visitor, own)
+        found.results()
 
-def _join(left: Sequence[Block], right: Sequence[Block], device: str) -> None:
-    """Let blocks visit others under a bound so tight that almost no pair is rescored, as in large pools."""
-    query = JoinQuery(Order(0.6), 2048, 2 * (int(right[-1].rows[-1]) + 1), symmetric=True)
-    join = ExactJoin([query], [NO_KEYS], device, half=device != "cpu")
-    join.tighten([1e-4])
-    for visitor in left:
-        for own in right:
-            join.add(visitor, own)
-    join.results()
+    yield "exact", texts**2 * vectors.shape[1] / median_seconds(join, 2)
 
 
 def index_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
@@ -209,46 +167,26 @@ def index_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
         yield name, pairs * share / median_seconds(lambda made=made: made.nearest_to(queries, width), 2)
 
 
-def host_speeds(vectors: Vectors) -> Iterator[tuple[str, float]]:
-    """Measure what the CPU does in any case, but for counts."""
-    queries, block = torch.from_numpy(vectors[: SEARCH.block]), torch.from_numpy(vectors[:COLUMNS])
-    yield (
-        "host_product",
-        len(queries) * len(block) * vectors.shape[1] / median_seconds(lambda: product(queries, block), 5),
-    )
-    rng = generator(0, "measure-host")
-    left, right = rng.integers(len(vectors), size=(2, 32 * PAIRS_AT_ONCE))
-    seconds = median_seconds(lambda: paired_scores(vectors, left, vectors, right), 2)
-    yield "rescore", len(left) * vectors.shape[1] / seconds
-    keys, cosines = rng.integers(1 << 50, size=1_000_000), rng.random(1_000_000)
-    half = len(keys) // 2
-    yield (
-        "sort",
-        len(keys) / median_seconds(lambda: unlabelled_candidates(keys, cosines, NO_KEYS).least(HIGHEST, half), 1),
-    )
-
-
-def _count(probe: MachineProbe) -> float:
-    """Return the pairs that a shard counts in a second; with 32 dimensions, so that the product takes little of it.
+def count_speeds(vectors: Vectors) -> Iterator[tuple[str, float]]:
+    """Measure a count of a block of queries with all vectors on the CPU, and a count of an evaluation set.
 
     One pair in a hundred reaches the lowest of 100 thresholds.
     """
-    config = EncoderConfig(RANDOM_BERT, None, 24, 64, probe.encoder.threads)
-    rows = np.arange(probe.vectors // 2)
-    tokens = Tokens.of((4 + generator(0, "measure-count").integers(94, size=(len(rows), 12))).tolist())
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "left").mkdir()
-        tokens.write(Path(folder) / "left")
-        np.save(Path(folder) / "left-all.npy", rows)
-        shard = PoolShard(ShardSpec(folder, config, SEARCH, 0, 1))
-        model = Model("", shard.untrained().digest, Scorer(10.0, -5.0))
-        queries = shard.block(model, "left-all", 0, min(SEARCH.block, len(rows) // 4))
-        every = shard.block(model, "left-all", 0, len(rows))
-    low, high = np.quantile(queries.vectors @ every.vectors.T, [0.99, 0.9999])
-    thresholds, nothing = np.linspace(high, low, 100), as_pairs([], [])
-    request = estimate.CountRequest(thresholds, QueryBootstrap(rows, False, thresholds))
-    once = median_seconds(lambda: shard.count_negatives(model, "left-all", queries, nothing, request), 1)
-    return len(queries.rows) * len(rows) / once
+    held = Block(np.arange(len(vectors)), vectors)
+    queries = held.take(held.rows[: SEARCH.block])
+    low, high = np.quantile(queries.vectors @ vectors[: 4 * SEARCH.block].T, [0.99, 0.9999])
+    thresholds = np.linspace(high, low, 100)
+    request, scorer = CountRequest(thresholds, QueryBootstrap(held.rows, False, thresholds)), Scorer(10.0, -5.0)
+    once = median_seconds(lambda: count_block(queries, held, as_pairs([], []), request, scorer), 1)
+    yield "count", len(queries.rows) * len(held.rows) / once
+    keys = np.sort(generator(0, "measure-sample").integers(len(vectors) ** 2, size=SAMPLED))
+    left, right = np.divmod(keys, len(vectors))
+
+    def sample() -> None:
+        scores = paired_scores(vectors, left, vectors, right)
+        count_sample(request, keys, as_pairs(left, right), scores, scorer.logit(scores), 1.0)
+
+    yield "sampled", SAMPLED / median_seconds(sample, 1)
 
 
 def median_seconds(work: Callable[[], object], repeats: int) -> float:

@@ -8,21 +8,29 @@ from dataclasses import dataclass
 from math import prod
 
 from al_ray.apps.planning.hardware import CPU, CUDA
-from al_ray.apps.planning.matcher_times import candidate_bytes
 from al_ray.apps.planning.setting import Setting
-from al_ray.apps.planning.stage_times import SPARE, TILES, cells_of, first_answers, near_pairs, scored_pairs
+from al_ray.apps.planning.stage_times import (
+    COMPARISONS,
+    SPARE,
+    candidate_pairs,
+    cells_of,
+    first_answers,
+    near_pairs,
+    scored_pairs,
+)
 from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
 from al_ray.cluster.pool.ring import AHEAD, texts_at_once
 from al_ray.core.config.losses import LOSSES
 from al_ray.datasets.corpus_file import CACHED
 from al_ray.search.faiss_index import TEMPORARY
 from al_ray.search.flat_index import PRODUCT, is_flat_on_gpu
-from al_ray.search.join.exact_join import RESIDENT
+from al_ray.search.join.exact_join import GPU_TILE, RESIDENT, TILE
 from al_ray.search.lexical.grams import COLUMNS
 from al_ray.training.frozen_states import MOST_BYTES
 
 HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
+TILES = {CPU: TILE, CUDA: GPU_TILE}  # Left and right texts of a product of the exact join at most.
 CELL = {CPU: 5, CUDA: 8}  # Bytes of a cell of a product of the exact join.
 CONTEXT = 2**29  # A CUDA context of a process on a GPU, with the kernels of torch: assumed, not measured.
 LETTERS = 5  # Letters of a token, with its space; letters of an id.
@@ -195,13 +203,16 @@ def _near_pairs(run: Setting) -> list[Memory]:
 
 
 def _candidates(run: Setting) -> list[Memory]:
-    """Return the candidates of a matcher: mapped comparisons, and what is known of each pair; and how many texts have
-    each 3-gram and each word.
+    """Return the candidates of a matcher: mapped comparisons of 4 bytes; key, cosine, way and score of each pair; and
+    how many texts have each 3-gram and each word.
     """  # fmt: skip
     if run.config.matcher == "off":
         return []
+    sizes, splits = run.sizes, len(run.config.evaluation.splits)
+    pairs = candidate_pairs(run, sizes.texts, sizes.right)
+    pairs += splits * candidate_pairs(run, sizes.evaluation, sizes.evaluation_right)
     return [
-        Memory("shard", "candidates and their comparisons (mapped)", HOST, candidate_bytes(run)),
+        Memory("shard", "candidates and their comparisons (mapped)", HOST, pairs / run.shards * (4 * COMPARISONS + 25)),
         Memory("shard", "frequencies of 3-grams", HOST, 8 * COLUMNS),
     ]
 

@@ -75,6 +75,8 @@ class PlanOptions(RunConfig, RecipeOptions):
     """Measure the speeds of this machine (of its GPU, with --gpus) with --encoder, and write --constants."""
     constants: Path | None = None
     """File of measured speeds to read, or with --measure to write."""
+    run: str | None = None
+    """Folder of a run that ended: each stage is planned as many times as long as the speeds say as it took there."""
 
     @property
     def workers(self) -> ClusterConfig:

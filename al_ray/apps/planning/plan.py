@@ -1,25 +1,26 @@
 """Estimate what a run needs before it starts: memory, time of every stage, labels and cost.
 
 Formulas of time are in stage_times.py, of memory in memory.py; speeds in hardware.py. Every time records whether all
-constants in it were measured.
+constants in it were measured. The measured stages of an earlier run can scale the times (Setting.factors).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
-from al_ray.apps.planning import matcher_times, stage_times
+from al_ray.apps.planning import stage_times
 from al_ray.apps.planning.hardware import CUDA, Constants, Speed, Time
 from al_ray.apps.planning.memory import Memory, memory
 from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.neighbourhood import NEIGHBOURS
 
 STAGES = ("prepare", "embed", "search", "label", "train", "evaluate")
-LEGEND = "m: all constants were measured; a: some were assumed (listed below)"
+LEGEND = "m: measured; a: some constants were assumed (listed below)"
 Rows = list[tuple[str, ...]]
 
 
@@ -102,13 +103,12 @@ def plan(setting: Setting) -> Plan:
     near = Time()
     if not setting.counted:
         sides = sizes.evaluation, sizes.evaluation_right
-        near = stage_times.knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
-        near = (near + stage_times.draw_time(setting)).times(measures)
+        near = stage_times.knn_time(setting, *sides, config.evaluation.near_neighbours).times(measures)
     prepare = stage_times.tokenize_time(setting)
     before = {"prepare": prepare, "embed": splits, "search": near, "evaluate": stage_times.evaluate_time(setting)}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
     if config.matcher == "on":
-        return Plan(setting, tuple(memory(setting)), tuple(_matched_rounds(setting, rounds[0], splits)))
+        return _scaled(setting, _matched_rounds(setting, rounds[0], splits))
     strategy, two = STRATEGIES[config.strategy], sizes.right is not None
     scored = config.scoring.weight != 0 and (two or config.scoring.both_sides)
     chooses = scored and config.scoring.weight is None
@@ -123,9 +123,11 @@ def plan(setting: Setting) -> Plan:
         embeds += chooses and (not asks if number == 1 else asks and not strategy.uses_model)
         times["embed"] = stage_times.embed_time(setting, sizes.texts, sizes.right).times(embeds)
         if asks:
-            times["search"] = stage_times.search_time(setting, sizes.texts, sizes.right, batch)
+            times["search"] = stage_times.search_time(setting, sizes.texts, sizes.right)
         times["embed"] += splits
-        times["search"] += stage_times.examples_time(setting)
+        if measures and config.evaluation.examples:
+            # Of one evaluated split.
+            times["search"] += stage_times.search_time(setting, sizes.evaluation, sizes.evaluation_right)
         times["train"] = stage_times.train_time(setting, setting.labels[number - 1])
         times["evaluate"] = stage_times.evaluate_time(setting)
         if scored:
@@ -133,7 +135,17 @@ def plan(setting: Setting) -> Plan:
             times["train"] += _means_time(setting, sizes.texts, sizes.right, turned).times(1 + chooses)
             times["evaluate"] += of_splits
         rounds.append(Round(number, batch, times))
-    return Plan(setting, tuple(memory(setting)), tuple(rounds))
+    return _scaled(setting, rounds)
+
+
+def _scaled(setting: Setting, rounds: Iterable[Round]) -> Plan:
+    """Return the plan of these rounds, each stage of which takes as much longer as in the run that was measured."""
+
+    def scaled(name: str, time: Time) -> Time:
+        return Time(time.seconds * setting.factors[name]) if name in setting.factors else time
+
+    of_rounds = (replace(one, times={name: scaled(name, time) for name, time in one.times.items()}) for one in rounds)
+    return Plan(setting, tuple(memory(setting)), tuple(of_rounds))
 
 
 def _check_number_of_labels(setting: Setting) -> None:
@@ -143,7 +155,7 @@ def _check_number_of_labels(setting: Setting) -> None:
         raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer `rounds` or more texts")
     # A round that trains the encoder finds other candidates, and labels of a run that is there were had.
     if config.matcher == "on" and not config.encoder_every and not setting.past_batches:
-        candidates = matcher_times.candidate_pairs(setting, sizes.texts, sizes.right)
+        candidates = stage_times.candidate_pairs(setting, sizes.texts, sizes.right)
         if setting.labels[-1] > candidates:
             raise BadOption(
                 f"{setting.labels[-1]:,} labels of at most {candidates:,} candidates, of which a matcher's labels are; "
@@ -153,8 +165,8 @@ def _check_number_of_labels(setting: Setting) -> None:
 
 def _means_time(setting: Setting, left: int, right: int | None, turned: bool) -> Time:
     """Return the time to find the few nearest of each left text; turned: of each right text, too."""
-    found = stage_times.means_time(setting, left, right)
-    return found if not turned or right is None else found + stage_times.means_time(setting, right, left)
+    found = stage_times.knn_time(setting, left, right, NEIGHBOURS)
+    return found if not turned or right is None else found + stage_times.knn_time(setting, right, left, NEIGHBOURS)
 
 
 def _matched_rounds(setting: Setting, first: Round, splits: Time) -> Iterator[Round]:
@@ -165,28 +177,34 @@ def _matched_rounds(setting: Setting, first: Round, splits: Time) -> Iterator[Ro
     config, sizes = setting.config, setting.sizes
     measures, both = len(config.evaluation.splits), (sizes.evaluation, sizes.evaluation_right)
     pool = stage_times.embed_time(setting, sizes.texts, sizes.right)
-    found = matcher_times.candidates_time(setting, sizes.texts, sizes.right)
-    found += matcher_times.candidates_time(setting, *both).times(measures)
+    found = stage_times.candidates_time(setting, sizes.texts, sizes.right)
+    found += stage_times.candidates_time(setting, *both).times(measures)
     yield replace(
         first, times={**first.times, "embed": first.times["embed"] + pool, "search": first.times["search"] + found}
     )
     for number, batch in enumerate(setting.batches, start=1):
         times: dict[str, Time] = {name: Time() for name in STAGES}
         labels = setting.labels[number - 1]
-        times["search"] = matcher_times.ranking_time(setting, sizes.texts, sizes.right)
-        times["train"] = matcher_times.learning_time(setting, labels)
+        times["search"] = stage_times.ranking_time(setting, sizes.texts, sizes.right)
+        times["train"] = stage_times.learning_time(setting, labels)
         if config.encoder_every and number % config.encoder_every == 0:
             times["train"] += stage_times.train_time(setting, labels) + found
             times["embed"] = pool + splits
-        ranked = matcher_times.ranking_time(setting, *both).times(measures)
+        ranked = stage_times.ranking_time(setting, *both).times(measures)
         times["evaluate"] = stage_times.evaluate_time(setting) + ranked
         yield Round(number, batch, times)
 
 
-def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constants: Constants) -> Setting:
-    """Resolve `auto` options by sizes and return the inputs of a plan."""
+def setting_of(
+    config: RunConfig,
+    sizes: Sizes,
+    cluster: ClusterConfig,
+    constants: Constants,
+    factors: Mapping[str, float] | None = None,
+) -> Setting:
+    """Resolve `auto` options by sizes and return the inputs of a plan. factors: see Setting."""
     exact = config.evaluation.counts_all(sizes.evaluation_pairs)
-    return Setting(config.settled(sizes.pairs), sizes, cluster, constants, exact)
+    return Setting(config.settled(sizes.pairs), sizes, cluster, constants, exact, factors=factors or {})
 
 
 def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
@@ -201,9 +219,9 @@ def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
         budget = "; takes all stated pairs, whatever the labels below; to plan for N of them give `rounds=1` and "
         budget += "`first_batch=N`"
     if config.matcher == "on":
-        pairs = matcher_times.candidate_pairs(run_plan.setting, sizes.texts, sizes.right)
+        pairs = stage_times.candidate_pairs(run_plan.setting, sizes.texts, sizes.right)
         search = (
-            f"candidates: at most {pairs:,} of {sizes.pairs:,} pairs, with {matcher_times.COMPARISONS} comparisons each"
+            f"candidates: at most {pairs:,} of {sizes.pairs:,} pairs, with {stage_times.COMPARISONS} comparisons each"
         )
     else:
         search = f"search: {_resolved(config.search.kind, kind, *searches)}"

@@ -14,12 +14,12 @@ from al_ray.apps.planning.sizes import Sizes
 from al_ray.cluster.token_store import ENCODER, pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import family_of
-from al_ray.core.errors import AlRayError, BadOption
+from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.encoders.modules import read_file
 from al_ray.encoders.pretrained import folder_of
 from al_ray.encoders.random_bert import RANDOM_BERT
-from al_ray.runs.planned import WHOLE, highest_peaks, used_seconds, write_planned
+from al_ray.runs.planned import FILE, WHOLE, highest_peaks, used_seconds, write_planned
 from al_ray.runs.round_models import read_model_of
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.files import check_fields, read_json
@@ -35,6 +35,7 @@ STAGES = {
 }
 SIZES: dict[str, type] = dict.fromkeys(("hidden_size", "num_hidden_layers", "vocab_size"), int)
 PROCESSES = ("driver", "shard", "trainer")
+LEAST = 5.0  # Seconds.
 LIBRARIES = "libraries"  # A part of the memory of each process.
 # All that a file of an unknown form can raise: a plan that cannot be made must not fail a run that is complete.
 FAILURES = (AlRayError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
@@ -69,6 +70,30 @@ def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants)
     labels = [0, *(line["labels"] for line in folder.complete_rounds())]
     past_batches = tuple(after - before for before, after in pairwise(labels))
     return plan(replace(setting_of(config, sizes, workers, constants), past_batches=past_batches))
+
+
+def stage_factors(run: str, constants: Constants) -> dict[str, float]:
+    """Return how many times as long as planned by these constants each stage of a run took, as planned.json has it.
+
+    Shorter stages than LEAST seconds are left out, because their time is that of starts, which does not grow. BadFile
+    without planned.json; BadOption if the run was compared with a plan by other speeds, or no stage took so long.
+    """
+    path, what = storage_path(run) / FILE, "the command run writes it at the end of a run; name the folder of one"
+    if not path.exists():
+        raise BadFile(f"{path} is missing; {what}")
+    content = read_json(path, {"speeds": str, "seconds": dict}, what)
+    if content["speeds"] != constants.source:
+        raise BadOption(
+            f"{path} is by speeds of {content['speeds']}, not {constants.source}; give the same `constants`"
+        )
+    factors = dict[str, float]()
+    for name, seconds in content["seconds"].items():
+        check_fields(f"the seconds of {name} in {path}", seconds, {"planned": float, "used": float}, "restore it")
+        if name in STAGES and seconds["used"] >= LEAST and seconds["planned"] > 0:
+            factors[name] = seconds["used"] / seconds["planned"]
+    if not factors:
+        raise BadOption(f"no stage of {run} took {LEAST:g} seconds; name a longer run")
+    return factors
 
 
 def sizes_of_run(folder: RunFolder, config: RunConfig) -> Sizes:
@@ -114,7 +139,7 @@ def comparison(run_plan: Plan, seconds: Mapping[str, float], peaks: Mapping[str,
     shown = [name for name in memory if name in peaks] if WHOLE in peaks else PROCESSES
     return {
         "rounds": sum(one.labels > 0 for one in run_plan.rounds),
-        "speeds": ", ".join([constants.machine, *constants.dates]),
+        "speeds": constants.source,
         "assumed": sorted(run_plan.time.assumed),
         "seconds": {name: {"planned": round(planned[name], 3), "used": round(used[name], 3)} for name in STAGES},
         "memory": {name: {"planned": round(memory[name]), "used": peaks.get(name)} for name in shown},

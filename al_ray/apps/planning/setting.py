@@ -1,7 +1,8 @@
 """Inputs of a plan, and the shares of work that a worker gets."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from al_ray.active_learning.config import RunConfig
@@ -16,7 +17,8 @@ class Setting:
     """Inputs of a plan; search.kind is exact or knn.
 
     counted: whether evaluation counts every pair. past_batches: labels of each round of an existing run, whose batch
-    sizes may have changed between rounds; empty for those of the options.
+    sizes may have changed between rounds; empty for those of the options. factors: how many times as long as by the
+    constants a stage took in a run that was measured, by the name of the stage.
     """
 
     config: RunConfig
@@ -25,6 +27,7 @@ class Setting:
     constants: Constants
     counted: bool
     past_batches: tuple[int, ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def batches(self) -> tuple[int, ...]:

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from al_ray.apps.planning import measure_hardware
-from al_ray.apps.planning.measure_hardware import SEARCH, clustered, host_speeds, index_speeds, join_speeds
+from al_ray.apps.planning.measure_hardware import SEARCH, clustered, count_speeds, exact_speed, index_speeds
 from al_ray.core.vectors import Block
-from al_ray.search.counting import COLUMNS
+from al_ray.search.counting import count_block
 from al_ray.search.faiss_index import CosineIndex
 from al_ray.search.flat_index import FlatIndex
 from al_ray.search.join.exact_join import ExactJoin
@@ -25,11 +24,11 @@ def test_an_exact_join_is_measured_in_blocks_of_a_run(monkeypatch, device, block
 
     monkeypatch.setattr(measure_hardware, "ExactJoin", Watched)
     monkeypatch.setattr(measure_hardware, "SEARCH", replace(SEARCH, block=32))
-    speeds = dict(join_speeds(clustered(2 * 16 * 32 + 6, 16), device))
-    assert set(speeds) == {"product", "compare", "meetings"}
-    assert min(speeds.values()) > 0
-    # A GPU joins 16 times as many texts at once; and what is fixed is measured by meetings of 8.
-    assert met == {(block, block), (8, 8)}
+    ((name, speed),) = exact_speed(clustered(2 * 16 * 32 + 6, 16), device)
+    assert name == "exact"
+    assert speed > 0
+    # A GPU joins 16 times as many texts at once.
+    assert met == {(block, block)}
 
 
 @pytest.mark.parametrize(("device", "kind"), [("cpu", CosineIndex), ("cpu:0", FlatIndex)])
@@ -51,13 +50,16 @@ def test_an_index_is_measured_by_a_block_of_queries_for_the_neighbours_of_a_run(
     assert set(asked) == {(kind, 1024, 109)}
 
 
-def test_a_product_on_the_host_is_one_of_a_count(monkeypatch):
+def test_a_count_is_one_of_a_block_of_queries_with_all_vectors(monkeypatch):
     shapes = set[tuple[int, int]]()
 
-    def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        shapes.add((len(left), len(right)))
-        return left @ right.T
+    def watched(left: Block, right: Block, *rest: object) -> object:
+        shapes.add((len(left.rows), len(right.rows)))
+        return count_block(left, right, *rest)
 
-    monkeypatch.setattr(measure_hardware, "product", product)
-    assert {name for name, _ in host_speeds(clustered(4096, 16))} == {"host_product", "rescore", "sort"}
-    assert shapes == {(1024, COLUMNS)}
+    monkeypatch.setattr(measure_hardware, "count_block", watched)
+    monkeypatch.setattr(measure_hardware, "SAMPLED", 1000)
+    speeds = dict(count_speeds(clustered(4096, 16)))
+    assert set(speeds) == {"count", "sampled"}
+    assert min(speeds.values()) > 0
+    assert shapes == {(1024, 4096)}

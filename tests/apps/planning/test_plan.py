@@ -1,7 +1,6 @@
 """jobs.plan: a small plan worked by hand, laws of all plans, the command as it is typed, and files of constants."""
 
 import json
-import math
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.api import planning as pipeline
-from al_ray.apps.planning import matcher_times, stage_times
+from al_ray.apps.planning import stage_times
 from al_ray.apps.planning.hardware import (
     BUILT_IN,
     SPEEDS,
@@ -24,7 +23,6 @@ from al_ray.apps.planning.hardware import (
     Time,
     as_content,
     from_content,
-    longest,
     time_of,
 )
 from al_ray.apps.planning.options import PlanOptions, cluster_of
@@ -58,14 +56,9 @@ ROUND = {
     "embed": 360.0,
     "layers": 4.0,
     "train": 4320.0,
-    "optimiser": 1112.0,
-    "product": 12.0,
-    "compare": 6.0,
-    "meetings": 3.0,
-    "rescore": 2.0,
-    "sort": 8.0,
-    "host_product": 8.0,
+    "exact": 12.0,
     "count": 2.0,
+    "sampled": 8.0,
     "tokenise": 9.0,
     "flat": 32.0,
     "ivf": 1.0,
@@ -98,31 +91,29 @@ def of(made: Plan, holder: str, what: str) -> float:
 
 
 def test_a_small_exact_plan_is_as_worked_by_hand():
-    # Of the 6 pairs 2 are wanted: 2 (1 + ln(6 / 2)) are looked at again, of 2 dimensions at 2 a second.
-    again = 2 * (1 + math.log(3)) * 2 / 2
     small = made()
     # The untrained encoder is evaluated like a round.
-    untrained = {"embed": 2 + 1 / 4, "evaluate": 1.5}
+    untrained = {"embed": 2 + 1 / 4, "evaluate": 0.5}
     assert seconds(small, 0) == {**dict.fromkeys(STAGES, 0), "prepare": (4 + 2) * 3 / 9, **untrained}
     assert seconds(small, 1) == pytest.approx(
         {
             "prepare": 0,
             # 4 texts of the pool in 2 batches, 2 of dev in one: 360 operations a text, a layer a batch.
             "embed": 4 * 360 / 360 + 2 / 4 + 2 * 360 / 360 + 1 / 4,
-            # 12 multiply-adds, 6 comparisons, 6 / 2^2 meetings; the driver sorts 2 pairs.
-            "search": 12 / 12 + 6 / 6 + 1.5 / 3 + again + 2 / 8,
+            # 6 pairs of 2 dimensions.
+            "search": 12 / 12,
             "label": 0,
-            # 3 steps: 3 passes of one layer, 6 * 2 * 360 operations, all parameters; then 4 texts in 2 batches.
-            "train": 3 * (3 / 4 + 4320 / 4320 + 1112 / 1112) + 4 * 360 / 360 + 2 / 4,
-            # dev: 2 x 2 cells of 2 dimensions, one pair.
-            "evaluate": 8 / 8 + 1 / 2,
+            # 3 steps: 3 passes of one layer, 6 * 2 * 360 operations; then 4 texts in 2 batches.
+            "train": 3 * (3 / 4 + 4320 / 4320) + 4 * 360 / 360 + 2 / 4,
+            # dev has one pair.
+            "evaluate": 1 / 2,
         }
     )
     assert small.time.measured
     # A shard and a trainer of 2 cores; 2 of the 4 wait in every stage, all 4 for nobody.
     assert small.hours()["reserved"] == pytest.approx(4 * small.time.seconds / 3600)
     assert small.hours()["used"] == pytest.approx(2 * small.time.seconds / 3600)
-    assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 12.75 / 3600)
+    assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 9.75 / 3600)
 
 
 MATCHED = replace(
@@ -152,16 +143,15 @@ def test_a_run_with_a_matcher_finds_candidates_once_and_trains_no_encoder():
         stage_times.knn_time(setting, *sides).seconds
         for sides in ((4, 3, 5), (3, 4, 7), (2, 1, 5), (1, 2, 7))
     )  # fmt: skip
-    again = (4 * 5 + 3 * 7 + 2 * 5 + 1 * 7) * 2 / 2
     # Each text shares 5 3-grams with each text of the other side.
     grams = 5 * 2 * (4 * 3 + 2 * 1) / 10
-    assert seconds(two_sided, 0)["search"] == pytest.approx(near + again + grams + (12 + 2) * 25 / 50)
+    assert seconds(two_sided, 0)["search"] == pytest.approx(near + grams + (12 + 2) * 25 / 50)
     assert seconds(two_sided, 0)["embed"] == pytest.approx((4 + 3 + 2 + 1) * 360 / 360 + (2 + 2 + 1 + 1) / 4)
     first, second = (seconds(two_sided, number) for number in (1, 2))
     assert [first["embed"], second["embed"]] == [0, 0]
     assert [first["search"], second["search"]] == [12 / 100] * 2
     assert [first["train"], second["train"]] == [200 / 100, 2 * 200 / 100]
-    assert first["evaluate"] == pytest.approx(2 * 1 * 2 / 8 + 2 / 2 + 2 / 100)
+    assert first["evaluate"] == pytest.approx(2 / 2 + 2 / 100)
     assert two_sided.hours()["reserved"] == pytest.approx(2 * two_sided.time.seconds / 3600), "there is no trainer"
     assert of(two_sided, "shard", "candidates") == 14 * (4 * 25 + 25)
     assert not [part for part in two_sided.memory if part.holder == "trainer"]
@@ -175,12 +165,9 @@ def test_a_twentieth_of_the_texts_is_planned_as_dense_and_the_nearest_of_more_ar
         ).setting
         for count in (0, 40)
     )  # fmt: skip
-    assert matcher_times.candidate_pairs(some, 100, None) - matcher_times.candidate_pairs(none, 100, None) == 5 * 40
-    more = (
-        matcher_times.candidates_time(some, 100, None).seconds - matcher_times.candidates_time(none, 100, None).seconds
-    )
+    assert stage_times.candidate_pairs(some, 100, None) - stage_times.candidate_pairs(none, 100, None) == 5 * 40
+    more = stage_times.candidates_time(some, 100, None).seconds - stage_times.candidates_time(none, 100, None).seconds
     search = stage_times.knn_time(some, looked_at, 100, 40).seconds
-    search += stage_times.rescored_time(some, looked_at, 40).seconds
     assert more == pytest.approx(search + some.on_host(5 * 40 / some.shards * 25, "comparisons").seconds)
 
 
@@ -195,15 +182,6 @@ def test_a_round_that_trains_the_encoder_embeds_and_finds_candidates_again():
     assert every.hours()["reserved"] == pytest.approx(4 * every.time.seconds / 3600)
 
 
-def test_files_of_constants_of_before_matchers_are_read():
-    content = json.loads(json.dumps(as_content(CONSTANTS, "2026-11-21")))
-    for name in ("grams", "comparisons", "trees"):
-        del content["constants"][name]
-    read = from_content(content, "c.json")
-    assert read.embed == CONSTANTS.embed
-    assert (read.trees.value, read.trees.measured) == (BUILT_IN["cpu"].trees.value, False)
-
-
 def test_a_training_with_half_of_the_layers_frozen_is_as_worked_by_hand(monkeypatch):
     # Two layers: 720 operations a text, 74 parameters in each.
     sizes = replace(SMALL, layers=2)
@@ -211,8 +189,8 @@ def test_a_training_with_half_of_the_layers_frozen_is_as_worked_by_hand(monkeypa
     half = made(frozen, sizes)
     # 4 texts in 2 batches of 2 layers for the refit, and half as much for the outputs of the frozen layer.
     refit, outputs = 4 * 720 / 360 + 2 * 2 / 4, 4.5
-    # 3 steps: 3 passes of the upper layer, half of 6 * 2 * 720 operations, the parameters of one layer.
-    step = 3 / 4 + 4320 / 4320 + 74 / 1112
+    # 3 steps: 3 passes of the upper layer, half of 6 * 2 * 720 operations.
+    step = 3 / 4 + 4320 / 4320
     assert seconds(half, 1)["train"] == pytest.approx(3 * step + refit + outputs)
     assert of(half, "trainer", "weights") == 4 * (1112 + 74) + 12 * 74
     momentum = made(replace(frozen, training=replace(frozen.training, loss="momentum")), sizes)
@@ -220,7 +198,7 @@ def test_a_training_with_half_of_the_layers_frozen_is_as_worked_by_hand(monkeypa
     assert of(half, "trainer", "a step") == of(made(), "trainer", "a step"), "that of one layer"
     # Outputs that are not stored: one pass more of the lower layer, and a third of 4320 operations.
     monkeypatch.setattr(stage_times, "MOST_BYTES", 0)
-    step = 4 / 4 + 5760 / 4320 + 74 / 1112
+    step = 4 / 4 + 5760 / 4320
     assert seconds(made(frozen, sizes), 1)["train"] == pytest.approx(3 * step + refit)
     assert seconds(made(frozen), 1) == seconds(made(), 1), "half of one layer is none"
 
@@ -245,7 +223,7 @@ def test_a_pull_towards_the_initial_weights_keeps_a_copy_of_them():
 def test_a_training_by_two_workers_is_as_worked_by_hand():
     two = made(replace(EXACT, first_batch=4, training=replace(EXACT.training, workers=2)))
     # 3 steps of 2 pairs a worker, which gets half of 1112 gradients of 4 bytes twice; then 8 texts in 4 batches.
-    step = 3 / 4 + 4320 / 4320 + 1112 / 1112 + 2 * 1112 * 4 / 2 / 4
+    step = 3 / 4 + 4320 / 4320 + 2 * 1112 * 4 / 2 / 4
     assert seconds(two, 1)["train"] == pytest.approx(3 * step + 8 * 360 / 360 + 4 / 4)
     # A shard and two workers of 2 cores each: the shard's wait in a training.
     assert two.units == 6
@@ -258,74 +236,44 @@ def test_a_training_by_two_workers_is_as_worked_by_hand():
 
 def test_a_small_search_by_neighbours_is_as_worked_by_hand():
     config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=1, block=2))
-    # Flat: 4 queries x 4 texts x 2 = 32 multiply-adds. 4 answers a query, for there are no more, are 16 to merge, which
-    # takes a tenth as long as to sort them. Of the
-    # 4 candidates, 1 a query, 2 (1 + ln 2) of 2 dimensions are looked at again.
-    again = 2 * (1 + math.log(2)) * 2
-    assert seconds(made(config), 1)["search"] == pytest.approx(32 / 32 + again / 2 + 1.6 / 8)
-    # Two shards hold 2 texts each; queries of 2 * 4 bytes and 2 answers of 12 travel; each looks at its half.
+    # Flat: 4 queries x 4 texts x 2 = 32 multiply-adds.
+    assert seconds(made(config), 1)["search"] == pytest.approx(32 / 32)
+    # Two shards hold 2 texts each; queries of 2 * 4 bytes and 2 answers of 12 travel.
     two = made(config, cluster=replace(ONE, shards=2))
-    assert seconds(two, 1)["search"] == pytest.approx(16 / 32 + again / 4 + 0.8 / 8 + 4 * (2 * 4 + 2 * 12) / 4)
-    # 1 of 2 cells. 10 rounds of 4 texts and 4 texts put into cells, queries to 2 centres, and to half of the texts. In
-    # each round 4 texts and 2 sums are added.
+    assert seconds(two, 1)["search"] == pytest.approx(16 / 32 + 4 * (2 * 4 + 2 * 12) / 4)
+    # 1 of 2 cells. 10 rounds of 4 texts and 4 texts put into cells, queries to 2 centres, and to half of the texts.
     ivf = replace(config, search=replace(config.search, index="IVF2,Flat", nprobe=1))
     centres = ((10 * 4 + 4) + 4) * 2 * 2
-    added = 10 * (4 + 2) * 2
-    assert seconds(made(ivf), 1)["search"] == pytest.approx(centres / 32 + added / 2 + 16 / 1 + again / 2 + 1.6 / 8)
-    # Two shards share rounds, texts and candidates. In each round 2 centres of 2 numbers travel: sums of 8 bytes, and
-    # twice 4; then queries of 2 * 4 bytes with a cell of 2, which its own shard finds, and 2 answers of 12.
-    centres, added = ((10 * 2 + 2) + 2) * 2 * 2, 10 * (2 + 2) * 2
-    travelled = 10 * 2 * 2 * 16 + 4 * (2 * 4 + 2 + 2 * 12)
-    shared = centres / 32 + added / 2 + 8 / 1 + again / 4 + 0.8 / 8 + travelled / 4
+    assert seconds(made(ivf), 1)["search"] == pytest.approx(centres / 32 + 16 / 1)
+    # Two shards share rounds and texts. In each round 2 centres of 2 numbers travel: sums of 8 bytes, and twice 4.
+    centres, travelled = ((10 * 2 + 2) + 2) * 2 * 2, 10 * 2 * 2 * 16 + 4 * (2 * 4 + 2 * 12)
+    shared = centres / 32 + 8 / 1 + travelled / 4
     assert seconds(made(ivf, cluster=replace(ONE, shards=2)), 1)["search"] == pytest.approx(shared)
-    # Of other kinds one of the shards learns, on its cores, from 4 vectors of 8 bytes.
+    # Of other kinds one of the shards learns, from 4 vectors of 8 bytes.
     other = replace(ivf, search=replace(ivf.search, index="IVF2_HNSW32,Flat"))
-    alone = 10 * 4 * 2 * 2 / 8 + (2 + 2) * 2 * 2 / 32 + 8 / 1 + again / 4 + 0.8 / 8 + (4 * 2 * 4 + 4 * 34) / 4
+    alone = ((10 * 4 + 2) + 2) * 2 * 2 / 32 + 8 / 1 + (4 * 2 * 4 + 4 * (2 * 4 + 2 * 12)) / 4
     assert seconds(made(other, cluster=replace(ONE, shards=2)), 1)["search"] == pytest.approx(alone)
 
 
 def test_many_shards_give_few_neighbours_each():
     # 41 nearest, the text itself among them, are 10.25 of each of four shards, and 4 * 3.2 more: 24, and one.
-    quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"sort": Speed(1.0, True, "")}
+    quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"transfer": Speed(1.0, True, "")}
     config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=40))
     of_four = made(config, replace(SMALL, texts=400), replace(ONE, shards=4), replace(CONSTANTS, **quick))
-    # A shard merges 4 times 25 answers to its 100 texts, and then the 40 nearest: a tenth of the time to sort them.
-    assert seconds(of_four, 1)["search"] == pytest.approx(100 * (4 * 25 + 40) / 10)
+    assert seconds(of_four, 1)["search"] == pytest.approx(400 * (2 * 4 + 12 * 25))
 
 
 def test_vectors_of_an_exact_search_travel_half_way_or_all_the_way():
-    # Two shards of 3 pairs each, or of 8: 4 vectors of 8 bytes, of which a symmetric pool sends half. The driver sorts
-    # the 2 pairs of each shard.
+    # Two shards of 3 pairs each, or of 8: 4 vectors of 8 bytes, of which a symmetric pool sends half.
     for right, pairs, travelled in ((None, 3, 16), (4, 8, 32)):
-        again = min(pairs, 2 * (1 + math.log(pairs / 2)))
         found = seconds(made(sizes=replace(SMALL, right=right), cluster=replace(ONE, shards=2)), 1)["search"]
-        meetings = max(1.0, pairs / 4) / 3
-        assert found == pytest.approx(pairs * 2 / 12 + pairs / 6 + meetings + again + (travelled + 2) / 4)
+        assert found == pytest.approx(pairs * 2 / 12 + travelled / 4)
 
 
-def test_a_driver_sorts_the_candidates_of_all_shards_once():
-    slow = replace(CONSTANTS, sort=Speed(1e-3, True, ""))
-    # 2 pairs of each shard, but no more than the 6 that there are.
-    for shards, pairs in ((1, 2), (2, 4), (5, 6)):
-        times = [
-            seconds(made(cluster=replace(ONE, shards=shards), constants=some), 1)["search"]
-            for some in (slow, CONSTANTS)
-        ]
-        assert times[0] - times[1] == pytest.approx(pairs / 1e-3 - pairs / 8)
-
-
-def test_a_gpu_joins_larger_blocks_and_each_product_has_a_fixed_cost():
-    quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"meetings": Speed(1.0, True, "")}
-    for device, texts, products in (
-        # Of 1,024 by 1,024 texts; of 8,192 by 16,384, half of a block; of all texts, if there are fewer.
-        ("cpu", 2**20, (2**20 - 1) * 2**19 / 2**20),
-        ("cuda", 2**20, (2**20 - 1) * 2**19 / 2**27),
-        ("cuda", 2**10, 1.0),
-    ):
-        config = replace(EXACT, search=SearchConfig(kind="exact"))
-        constants = replace(CONSTANTS, device=device, **quick)
-        found = made(config, replace(SMALL, texts=texts), replace(ONE, gpus_per_shard=1), constants)
-        assert seconds(found, 1)["search"] == pytest.approx(products)
+def test_a_gpu_joins_larger_blocks():
+    config = replace(EXACT, search=SearchConfig(kind="exact"))
+    constants = replace(CONSTANTS, device="cuda")
+    found = made(config, replace(SMALL, texts=2**10), replace(ONE, gpus_per_shard=1), constants)
     # A product of 8 bytes a cell, a block of visitors and all own texts of 6 bytes a number, and 2 candidates.
     assert of(found, "shard", "search blocks") == 2**27 * 8 + (2**14 + 2**10) * 2 * 6 + 2 * 1.25 * 32
 
@@ -342,11 +290,11 @@ def test_scores_with_a_neighbourhood_embed_the_pool_after_each_training_and_sear
         pool = 8 * 360 / 360 + 2 * 2 / 4
         assert on["embed"] - off["embed"] == pytest.approx(more * pool)
         assert chosen["embed"] == on["embed"]
-        # 16 pairs of 2 dimensions; of 4 texts 4 are stored, 5 neighbours of each are rescored and 4 merged.
-        means = 16 * 2 / 32 + 20 * 2 / 2 + 0.1 * 16 / 8
+        # 16 pairs of 2 dimensions.
+        means = 16 * 2 / 32
         assert on["train"] - off["train"] == pytest.approx(means)
         assert chosen["train"] - off["train"] == pytest.approx(2 * means)
-        of_dev = 4 * 2 / 32 + 10 * 2 / 2 + 0.1 * 4 / 8
+        of_dev = 4 * 2 / 32
         assert on["evaluate"] - off["evaluate"] == pytest.approx(of_dev)
     # One set of texts has no such scores of the left side alone.
     assert made(replace(EXACT, scoring=ScoringConfig("auto"))).time == made(EXACT).time
@@ -371,13 +319,12 @@ def test_scores_of_both_sides_search_the_neighbours_of_right_texts_too():
     assert both["train"] > off["train"]
 
 
-def test_error_examples_are_one_search_of_a_split_in_every_round_by_two_queries():
+def test_error_examples_are_one_search_of_a_split_in_every_round():
     kept = EvaluationConfig(examples=20, splits=("dev", "test"))
     for search, each in (
-        # The one pair of dev: 2 multiply-adds and a product, and twice: compared, 2 numbers looked at again, sorted.
-        (EXACT.search, 2 / 12 + 1 / 3 + 2 * (1 / 6 + 2 / 2 + 1 / 8)),
-        # 2 x 2 x 2 by Flat, and twice 2 answers for each of 2 texts, and 2 candidates of 2 numbers looked at again.
-        (SearchConfig(kind="knn", neighbours=1, block=2), 8 / 32 + 2 * (0.4 / 8 + 2 * 2 / 2)),
+        # The one pair of dev, and 2 x 2 by Flat.
+        (EXACT.search, 2 / 12),
+        (SearchConfig(kind="knn", neighbours=1, block=2), 8 / 32),
     ):
         for strategy in ("random", "uncertainty"):
             asked = replace(EXACT, strategy=strategy, search=search)
@@ -417,10 +364,9 @@ def test_an_estimate_makes_its_sets_before_the_first_round():
     sizes = replace(SMALL, evaluation=6)
     estimated = made(replace(EXACT, evaluation=asked), sizes)
     before = seconds(estimated, 0)
-    # 6 texts in 3 batches; 6 x 6 x 2 by Flat, 6 answers a query; no cosine is asked for; 6 near pairs and 5 random ones
-    # are sorted, after 6 near pairs and twice 5 draws on the shard.
+    # 6 texts in 3 batches; 6 x 6 x 2 by Flat.
     assert before["embed"] == pytest.approx(6 + 3 / 4)
-    assert before["search"] == pytest.approx(72 / 32 + 3.6 / 8 + 11 / 8 + (6 + 2 * 5) / 8)
+    assert before["search"] == pytest.approx(72 / 32)
     both = made(replace(EXACT, evaluation=replace(asked, splits=("dev", "test"))), sizes)
     for name in ("embed", "search"):
         assert seconds(both, 0)[name] == pytest.approx(2 * before[name])
@@ -434,12 +380,12 @@ def test_an_estimate_makes_its_sets_before_the_first_round():
         sampled = made(replace(EXACT, evaluation=replace(few, bands=bands)), sizes)
         assert of(sampled, "shard", "evaluation sets") == (near + 5) * (8 + 16)
         assert of(sampled, "shard", "near pairs") == of(estimated, "shard", "near pairs")
-    # 11 pairs looked up and counted by the shard, and 2 dimensions in float32.
-    assert seconds(estimated, 1)["evaluate"] == pytest.approx((0.8 + 4) * 11 / 8 + 22 / 2 / 2)
-    # Two shards with up to 4 of the 6 texts: vectors of 8 bytes for their pairs and keys of 8 bytes travel.
+    # 6 near pairs and 5 random ones.
+    assert seconds(estimated, 1)["evaluate"] == pytest.approx(11 / 8)
+    # Two shards with up to 4 of the 6 texts: vectors of 8 bytes for their pairs travel.
     two = seconds(made(replace(EXACT, evaluation=asked), sizes, replace(ONE, shards=2)), 1)["evaluate"]
     own = 11 * 4 / 6
-    assert two == pytest.approx((0.8 * 11 + 4 * own) / 8 + own * 2 / 2 / 2 + 8 * (own + 11) / 4)
+    assert two == pytest.approx(own / 8 + 8 * own / 4)
 
 
 def test_memory_is_as_worked_by_hand():
@@ -619,11 +565,21 @@ def test_static_at_every_budget_embeds_and_searches_before_each_training_and_tak
     assert "at once" in reasons(static, replace(rounds, strategy="static"))[0]
 
 
-def test_no_work_asks_no_constant_and_side_by_side_is_as_long_as_the_longest():
-    unmeasured = replace(CONSTANTS, sort=Speed(8.0, False, ""))
-    assert time_of(0, unmeasured, "sort") == Time()
-    assert time_of(16, unmeasured, "sort", 2) == Time(1.0, frozenset(["sort"]))
-    assert longest(Time(2.0), Time(1.0, frozenset(["sort"]))) == Time(2.0, frozenset(["sort"]))
+def test_no_work_asks_no_constant():
+    unmeasured = replace(CONSTANTS, sampled=Speed(8.0, False, ""))
+    assert time_of(0, unmeasured, "sampled") == Time()
+    assert time_of(16, unmeasured, "sampled", 2) == Time(1.0, frozenset(["sampled"]))
+
+
+def test_stages_that_a_run_measured_take_as_much_longer_and_are_not_assumed():
+    cuda = replace(ONE, gpus_per_shard=1)
+    plain = made(EXACT, cluster=cuda, constants=BUILT_IN["h200"])
+    scaled = plan(setting_of(EXACT, SMALL, cuda, BUILT_IN["h200"], {"embed": 3.0, "train": 0.5}))
+    assert scaled.stage("embed") == Time(3.0 * plain.stage("embed").seconds)
+    assert scaled.stage("train").seconds == pytest.approx(0.5 * plain.stage("train").seconds)
+    assert scaled.stage("search") == plain.stage("search")
+    assert not scaled.stage("search").measured
+    assert scaled.memory == plain.memory
 
 
 def test_auto_takes_exact_up_to_its_limit():
@@ -698,7 +654,7 @@ def test_figures_are_said_in_the_unit_that_suits_them():
     assert [time_words(Time(s)) for s in (0, 0.5, 90, 119, 150, 7200, 5e5)] == [
         *("-", "0.50 s m", "90 s m", "119 s m", "2.5 min m", "2.0 h m", "5.8 d m")
     ]
-    assert time_words(Time(1.0, frozenset(["sort"]))) == "1.00 s a"
+    assert time_words(Time(1.0, frozenset(["sampled"]))) == "1.00 s a"
     assert [size_words(b) for b in (0, 1, 1024, 1.5 * 1024**3, 1024.0**6)] == [
         *("0.0 B", "1.0 B", "1.0 KiB", "1.5 GiB", "1,048,576.0 TiB")
     ]
@@ -803,6 +759,7 @@ def test_a_cpu_cluster_is_planned_from_measured_constants(monkeypatch, capsys):
         (("--search.kind", "magic"), "--search.kind"),
         (("--measure",), "--constants FILE"),
         (("--measure", "--constants", "."), "is a folder"),
+        (("--run", "nowhere"), "nowhere/planned.json is missing; the command run writes it"),
         (("--constants", "nowhere.json"), "nowhere.json cannot be read; make it with: python -m jobs.plan --measure"),
         (("--constants", "broken.json"), "broken.json cannot be read; make it with"),
         (("--constants", "other.json"), "other.json holds no constants"),
@@ -835,12 +792,12 @@ def test_what_is_written_of_constants_is_what_is_read(constants):
     ("breaks", "said"),
     [
         (lambda c: c["constants"].pop("embed"), "embed is unknown or missing"),
-        (lambda c: c["constants"].update(warp=c["constants"]["sort"]), "warp is unknown or missing"),
-        (lambda c: c["constants"]["sort"].update(value=0), "sort is 0"),
-        (lambda c: c["constants"]["sort"].update(value=float("nan")), "sort is nan"),
-        (lambda c: c["constants"]["sort"].update(value="quick"), "holds no constants"),
-        (lambda c: c["constants"]["sort"].update(measured="perhaps"), "measured perhaps"),
-        (lambda c: c["constants"]["sort"].pop("source"), "holds no constants"),
+        (lambda c: c["constants"].update(warp=c["constants"]["sampled"]), "warp is unknown or missing"),
+        (lambda c: c["constants"]["sampled"].update(value=0), "sampled is 0"),
+        (lambda c: c["constants"]["sampled"].update(value=float("nan")), "sampled is nan"),
+        (lambda c: c["constants"]["sampled"].update(value="quick"), "holds no constants"),
+        (lambda c: c["constants"]["sampled"].update(measured="perhaps"), "measured perhaps"),
+        (lambda c: c["constants"]["sampled"].pop("source"), "holds no constants"),
         (lambda c: c.pop("threads"), "holds no constants"),
         (lambda c: c.update(threads=0), "with 0 threads"),
         (lambda c: c.update(threads=float("inf")), "holds no constants"),

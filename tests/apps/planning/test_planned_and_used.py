@@ -14,12 +14,14 @@ from al_ray.apps.planning.planned_and_used import (
     format_comparison,
     plan_of_run,
     sizes_of_run,
+    stage_factors,
 )
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.config.serialization import as_dict
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import Task
 from al_ray.runs.planned import FILE, used_seconds
 from al_ray.runs.round_metrics import FIGURES
@@ -70,17 +72,17 @@ def test_planned_and_used_are_a_short_table():
         "        prepare     2.00 s   0.50 s",
         "          embed     9.00 s     10 s",
         # The examples are a part of the search.
-        "         search     6.95 s   1.25 s",
-        "          train       13 s  2,000 s",
-        "       evaluate     3.00 s   3.00 s",
+        "         search     1.00 s   1.25 s",
+        "          train     9.75 s  2,000 s",
+        "       evaluate     1.00 s   3.00 s",
         # Without the 99 seconds of labelling.
-        "            all       34 s  2,015 s",
+        "            all       23 s  2,015 s",
         " driver, memory    1.5 KiB  3.0 MiB",
         "  shard, memory  153.7 KiB  5.0 GiB",
         "trainer, memory  610.4 KiB        -",
     ]
     assert content["rounds"] == 1
-    assert content["seconds"]["search"] == {"planned": 6.947, "used": 1.25}
+    assert content["seconds"]["search"] == {"planned": 1.0, "used": 1.25}
     assert list(content["seconds"]) == list(STAGES)
 
 
@@ -95,10 +97,24 @@ def test_a_run_in_one_process_has_one_line_of_memory():
     assert {name: one["used"] for name, one in both.items()} == {"driver": 8, "shard": 9, "process": 7}
 
 
+def test_a_run_says_how_much_longer_its_long_stages_took(tmp_path):
+    write_json(tmp_path / FILE, comparison(made(), USED, {}))
+    # The search and the evaluation took less than five seconds; of preparing as little was used.
+    expected = {"embed": 10.04 / 9, "train": 2000.4 / 9.75}
+    assert stage_factors(str(tmp_path), CONSTANTS) == pytest.approx(expected)
+    with pytest.raises(BadOption, match="by speeds of paper, by hand, not 2 cores of an AMD EPYC, 2026-11-21; give"):
+        stage_factors(str(tmp_path), BUILT_IN["cpu"])
+    write_json(tmp_path / FILE, comparison(made(), {"embed": 4.9}, {}))
+    with pytest.raises(BadOption, match="took 5 seconds; name a longer run"):
+        stage_factors(str(tmp_path), CONSTANTS)
+    with pytest.raises(BadFile, match=r"planned\.json is missing; the command run writes it"):
+        stage_factors(str(tmp_path / "none"), CONSTANTS)
+
+
 def test_speeds_that_were_assumed_are_counted():
     cuda = replace(ONE, gpus_per_shard=1)
     (first, *_) = format_comparison(comparison(made(cluster=cuda, constants=BUILT_IN["h200"]), USED, {})).splitlines()
-    assert first == "planned by speeds of H200 (never measured) (12 of them assumed), and used:"
+    assert first == "planned by speeds of H200 (never measured) (6 of them assumed), and used:"
     (first, *_) = format_comparison(comparison(made(constants=BUILT_IN["cpu"]), USED, {})).splitlines()
     assert first == "planned by speeds of 2 cores of an AMD EPYC, 2026-11-21, and used:"
 
