@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import factorial
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +116,7 @@ class _Hashed:
 
     def __init__(self, queries: int, seed: int) -> None:
         """Start an empty cache of queries below `queries`."""
-        self.seed, self._count, self._adding = seed, 0, Lock()
+        self.seed, self._count = seed, 0
         # Where the weights of a query are, -1 before they are known: one after the other, as queries come. The system
         # provides a page when the first of its rows is written, so a driver, which has few queries, needs few pages.
         self._places = np.full(min(queries, CACHED), -1, dtype=np.int64)
@@ -132,16 +131,12 @@ class _Hashed:
         return places, np.concatenate([self._weights[self._cached(first)], poisson_weights(others, self.seed)])
 
     def _cached(self, queries: Rows) -> Rows:
-        """Return the rows (n,) of the cache that have the weights of (n,) queries.
-
-        Threads that count together share the cache, so one at a time adds to it.
-        """
-        with self._adding:
-            fresh = np.unique(queries[self._places[queries] < 0])
-            stop = self._count + len(fresh)
-            self._weights[self._count : stop] = poisson_weights(fresh, self.seed)
-            self._places[fresh] = np.arange(self._count, stop)
-            self._count = stop
+        """Return the rows (n,) of the cache that have the weights of (n,) queries."""
+        fresh = np.unique(queries[self._places[queries] < 0])
+        stop = self._count + len(fresh)
+        self._weights[self._count : stop] = poisson_weights(fresh, self.seed)
+        self._places[fresh] = np.arange(self._count, stop)
+        self._count = stop
         return self._places[queries]
 
 

@@ -1,6 +1,7 @@
 """Counting negatives above thresholds: all of two blocks of texts, or those of a sample. Counts of parts add."""
 
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from al_ray.core.scorer import Floats, Scorer, check_no_nan
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.encoders.products import product
 from al_ray.metrics.average_precision import counts_above
-from al_ray.metrics.bootstrap import REPLICATES, cumulate_counts
+from al_ray.metrics.bootstrap import REPLICATES, QueryBootstrap, cumulate_counts
 from al_ray.metrics.calibration import reliability
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.merge import reachable_block
@@ -24,6 +25,14 @@ TABLE = 16  # Rows for each one looked up, above which a search takes less time 
 COLUMNS = 2048  # Right texts in one block of a product: an array of 1,024 x 2,048 pairs takes some 8 MB.
 GPU_CELLS = 2**25  # Of a product on a GPU, which must be large to be worth its start.
 REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores with offsets reach as far again a side.
+
+_WEIGHING = Lock()
+
+
+def weights_of(bootstrap: QueryBootstrap, texts: Rows) -> Rows:
+    """Return (n, replicates) weights of (n,) texts. Threads that count share a cache of them: one at a time adds to it."""
+    with _WEIGHING:
+        return bootstrap.weights(texts)
 
 
 def count_block(
@@ -143,7 +152,7 @@ class _BlockCounter:
 
     def _weighted(self, texts: Rows, numbers: torch.Tensor) -> torch.Tensor:
         """(n,) texts, (n, g + 2) numbers of their pairs -> (replicates, g + 1) sums, weighted by the bootstrap."""
-        weights = torch.from_numpy(self.request.bootstrap.weights(texts)).to(numbers.device)
+        weights = torch.from_numpy(weights_of(self.request.bootstrap, texts)).to(numbers.device)
         numbers = numbers[:, : self.tables.close]
         # Integers below 2^24 are exact in float32, which takes half the time. Threads of NumPy would wait for others.
         most = int(numbers[:, 1:].sum()) * int(weights.max()) if weights.numel() else 0

@@ -1,7 +1,6 @@
 """Replicates: weights by hash, sums against double loops, and intervals against questions truly asked anew."""
 
 import tracemalloc
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from al_ray.core.hashing import mix
-from al_ray.core.pairs import PairSpace, Rows, as_pairs
+from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.task import Split
 from al_ray.metrics import bootstrap as resampling
 from al_ray.metrics.average_precision import average_precision, count_scores
@@ -299,25 +298,3 @@ def test_questions_of_a_symmetric_split_are_its_components():
 
 def width(interval) -> float:
     return interval.high - interval.low
-
-
-def test_threads_that_count_together_get_the_weights_of_their_own_queries(monkeypatch):
-    cache, others = resampling._Hashed(100, seed=4), list[Thread]()
-
-    def interrupted(queries: Rows, seed: int) -> np.ndarray:
-        """Let another thread ask for other queries while the first computes weights."""
-        weights = poisson_weights(queries, seed)
-        if not others:
-            others.append(Thread(target=cache.of, args=(np.arange(50, 80),)))
-            others[0].start()
-            # Returns at once if the thread is through.
-            others[0].join(0.1)
-        return weights
-
-    monkeypatch.setattr(resampling, "poisson_weights", interrupted)
-    cache.of(np.arange(40))
-    others[0].join()
-    monkeypatch.undo()
-    for queries in (np.arange(40), np.arange(50, 80)):
-        places, weights = cache.of(queries)
-        assert weights[places].tolist() == poisson_weights(queries, 4).tolist()

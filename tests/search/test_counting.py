@@ -1,6 +1,7 @@
 """Counts of all pairs and scores of sampled ones, in float32: every count is that of float64, on each device."""
 
 from dataclasses import replace
+from threading import Thread
 
 import faiss
 import numpy as np
@@ -15,6 +16,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import Block, paired_scores, round_to_halves
 from al_ray.encoders.products import product
+from al_ray.metrics import bootstrap as resampling
 from al_ray.metrics import estimator
 from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import QueryBootstrap
@@ -186,3 +188,25 @@ def test_a_sample_is_counted_the_same_however_many_pairs_at_a_time(monkeypatch, 
             # Sums in another order.
             ours, theirs = (getattr(one.reliability, name) for one in (found, expected))
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_threads_that_count_together_get_the_weights_of_their_own_queries(monkeypatch):
+    bootstrap, others = QueryBootstrap(np.arange(100), False, np.array([0.5])), list[Thread]()
+    plain = resampling.poisson_weights
+
+    def interrupted(queries: Rows, seed: int) -> np.ndarray:
+        """Let another thread ask for other queries while the first computes weights."""
+        weights = plain(queries, seed)
+        if not others:
+            others.append(Thread(target=counting.weights_of, args=(bootstrap, np.arange(50, 80))))
+            others[0].start()
+            # Returns at once if the thread is through.
+            others[0].join(0.1)
+        return weights
+
+    resampling._hashed.cache_clear()
+    monkeypatch.setattr(resampling, "poisson_weights", interrupted)
+    counting.weights_of(bootstrap, np.arange(40))
+    others[0].join()
+    for queries in (np.arange(40), np.arange(50, 80)):
+        assert counting.weights_of(bootstrap, queries).tolist() == plain(queries, bootstrap.seed).tolist()
