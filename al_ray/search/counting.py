@@ -30,7 +30,7 @@ _WEIGHING = Lock()
 
 
 def weights_of(bootstrap: QueryBootstrap, texts: Rows) -> Rows:
-    """Return (n, replicates) weights of (n,) texts. Threads that count share a cache of them: one at a time adds to it."""
+    """Return (n, replicates) weights of (n,) texts. Counting threads share a cache: one at a time adds to it."""
     with _WEIGHING:
         return bootstrap.weights(texts)
 
