@@ -16,6 +16,7 @@ from al_ray.apps.matching.folder import (
     Matches,
     check_made_from,
 )
+from al_ray.apps.matching.golden.fields import GoldenPlan
 from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
@@ -182,8 +183,9 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
     check_split_bridges(rules.split_bridges, cutoff)
     warn_of_no_cutoff(cutoff, rule, model)
     decisions = _decisions(model, task, split.name, rules, options.most)
+    golden = None if rules.golden is None else GoldenPlan.of(rules.golden, task, table_record(options, model))
     written = options.texts, options.escape_formulas
-    return Matching(model, task, split, rule, cutoff, rules, decisions, *written)
+    return Matching(model, task, split, rule, cutoff, rules, decisions, *written, golden)
 
 
 def match_into(
@@ -207,7 +209,7 @@ def match_into(
         check_options_of_into(options, state.about)
         rules = state.about.rules
         table = state.about.table, model.config.max_length, known.symmetric
-        arrived, report = read_arrived(options, *table, rules.clusters.columns)
+        arrived, report = read_arrived(options, *table, state.about.columns)
         if model.model.matcher is not None:
             arrived = typed_as_known(arrived, known)
         grown = grow(known, arrived, options.complete)
@@ -216,10 +218,11 @@ def match_into(
         grown = replace(grown, task=as_matcher_reads(grown.task, options, model))
         split = grown.task.split("train")
         decisions = _decisions(model, grown.task, split.name, rules.clusters, options.most)
-        cutoff = replace(rules.cutoff, count=options.most)
+        cutoff, words = replace(rules.cutoff, count=options.most), rules.clusters.golden
+        golden = None if words is None else GoldenPlan.of(words, grown.task, state.about.table)
         matching = Matching(
             model, grown.task, split, rules.assign, cutoff, rules.clusters, decisions, options.texts,
-            options.escape_formulas,
+            options.escape_formulas, golden,
         )  # fmt: skip
         if model.compares_all_again:
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
