@@ -10,7 +10,7 @@ changes.csv                          after new texts: clusters that are new, gon
 bridges.csv                          with --split-bridges: left_id, right_id and score of the matches that were left out
 undecided.csv                        pairs that the encoder cannot tell apart, which are no matches: ids and texts
 golden.parquet, golden.csv           with --golden: a golden record of each cluster: cluster, records (how many),
-                                     and of each field its value, FIELD_from (the id of the record that it comes from) and
+                                     and of each field its value, FIELD_from (the id of the record that has it) and
                                      FIELD_by (the rule, or who gave it and when); of two tables also FIELD_from_table
 golden_overrides.csv                 with --golden: the values that people gave, and what each does
 golden.overrides.log                 the lines of these (golden/overrides.py)
@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -47,6 +48,8 @@ from al_ray.storage.files import in_one_step, make_table, read_json, read_parque
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
+# Arrow creates these functions at import, where type checkers cannot see them.
+compute: Any = pyarrow.compute
 RECORD, PAGE = "match.json", "matches.html"
 MATCHES = pa.schema(
     [
@@ -196,6 +199,15 @@ def write_golden_overrides(folder: StoragePath, rows: Sequence[Sequence[str]], c
         return
     table = make_table(OVERRIDES, [pa.array(column, pa.string()) for column in zip(*rows, strict=True)])
     in_one_step(path, lambda aside: _write_tables([table], OVERRIDES, cells, aside))
+
+
+def canonical_records(folder: StoragePath, two: bool) -> Mask:
+    """Return (n,) whether each record of clusters.parquet is the canonical one of its cluster. two: of two tables."""
+    table = read_parquet(folder / "clusters.parquet", fix="match the texts again (`al_ray.match`)")
+    own = compute.equal(table["id"], table["canonical"])
+    if two:
+        own = compute.and_(own, compute.equal(table[TABLE.name], table[CANONICAL_TABLE.name]))
+    return own.to_numpy()
 
 
 def remove_golden(folder: StoragePath) -> None:

@@ -260,7 +260,7 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     if matching.golden is None:
         remove_golden(out)
     else:
-        records = ClusteredRecords(own, outcome.clustered.ids.ids, canonical[labels])
+        records = ClusteredRecords(own, outcome.clustered.ids.ids, canonical[labels] == own)
         record["golden"] = write_golden_records(out, nodes, matching.golden, records, cells)
     record |= {"formula_cells": 0 if cells.escape else cells.count}
     write_record(out, record)

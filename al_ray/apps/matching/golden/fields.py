@@ -9,6 +9,7 @@ from al_ray.apps.matching.golden.rules import EVERY, FieldRule, GoldenRules
 from al_ray.apps.matching.golden.times import TimeColumns
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
+from al_ray.core.pairs import Rows
 from al_ray.core.task import Task
 from al_ray.datasets.tables.options import column_names
 
@@ -54,6 +55,18 @@ class GoldenPlan:
         fields = tuple(_fields(rules, task, table))
         _check_names(words, fields, task.symmetric)
         return cls(fields, TimeColumns.of(Nodes(task), rules.time_columns))
+
+    def cells(self, nodes: Nodes, members: Rows) -> list[list[str]]:
+        """Return of each field the cells (n,) of (n,) nodes, "" for an empty one."""
+        texts, is_left = nodes.text_cells(members), nodes.are_left(members).tolist()
+
+        def of_field(field: GoldenField) -> list[str]:
+            if not field.is_text:
+                return nodes.column_at(field.name, members)
+            places = [field.left if left else field.right for left in is_left]
+            return ["" if place is None else cells[place] for place, cells in zip(places, texts, strict=True)]
+
+        return [of_field(field) for field in self.fields]
 
     @property
     def record(self) -> dict[str, str]:

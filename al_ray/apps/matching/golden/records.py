@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 
 from al_ray.apps.matching.clusters.nodes import Nodes
-from al_ray.apps.matching.golden.fields import GoldenField, GoldenPlan
+from al_ray.apps.matching.golden.fields import GoldenPlan
 from al_ray.apps.matching.golden.overrides import Override
 from al_ray.apps.matching.golden.rules import Members
-from al_ray.core.pairs import Rows
+from al_ray.core.pairs import Mask, Rows
 
 AT_ONCE = 65_536
 """Records whose cells are in memory at a time. A cluster is not divided, so a larger one is a batch of its own."""
@@ -24,12 +24,17 @@ Applied = Mapping[str, Mapping[int, Override]]
 class ClusteredRecords:
     """The (n,) records that were clustered. nodes: sorted. clusters: number of each one's cluster, as in clusters.csv.
 
-    canonical: (n,) the canonical node of each one's cluster.
+    canonical: (n,) whether each is the canonical one of its cluster.
     """
 
     nodes: Rows
     clusters: Rows
-    canonical: Rows
+    canonical: Mask
+
+    def of(self, cluster: int) -> "ClusteredRecords":
+        """Return the records of one cluster."""
+        here = self.clusters == cluster
+        return ClusteredRecords(self.nodes[here], self.clusters[here], self.canonical[here])
 
 
 @dataclass(frozen=True)
@@ -74,22 +79,13 @@ def _batch(nodes: Nodes, plan: GoldenPlan, records: ClusteredRecords, here: Rows
     """Return the golden records of the clusters of some records, which are in the order of clusters, then of nodes."""
     members, numbers = records.nodes[here], records.clusters[here]
     clusters, places, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
-    texts = nodes.text_cells(members)
-    is_left = nodes.are_left(members).tolist()
-
-    def of_field(field: GoldenField) -> list[str]:
-        if not field.is_text:
-            return nodes.column_at(field.name, members)
-        at = [field.left if left else field.right for left in is_left]
-        return ["" if place is None else cells[place] for place, cells in zip(at, texts, strict=True)]
-
-    values = [of_field(field) for field in plan.fields]
+    values = plan.cells(nodes, members)
     view = Members(
         places,
         cache(lambda name: nodes.column_at(name, members)),
         np.sum([[value != "" for value in one] for one in values], axis=0),
         np.sum([[len(value) for value in one] for one in values], axis=0),
-        members == records.canonical[here],
+        records.canonical[here],
         plan.times,
     )
     chosen = list[GoldenValues]()

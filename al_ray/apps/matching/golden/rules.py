@@ -131,8 +131,8 @@ def golden_help() -> str:
     rules = "; ".join(f"{name}{rule.form}: the value {rule.summary}" for name, rule in GOLDEN_RULES.items())
     return (
         "Write golden.csv and golden.parquet, one record for each cluster, with these fields: text columns, or other "
-        f"columns of both tables. {EVERY} stands for the text columns that have no rule of their own. {rules}. An empty "
-        "value is taken only if all are empty; ties go to the least id (docs/golden.md)."
+        f"columns of both tables. {EVERY} stands for the text columns that have no rule of their own. {rules}. An "
+        "empty value is taken only if all are empty; ties go to the least id (docs/golden.md)."
     )
 
 

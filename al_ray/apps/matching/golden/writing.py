@@ -1,6 +1,6 @@
 """Write golden records into a folder of matches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ def write_golden_records(
     write_golden_overrides(folder, [_row(one, symmetric) for one in standing], cells)
     states = [one.state for one in standing]
     return {
+        "escape_formulas": cells.escape,
         "rules": plan.record,
         "records": len(np.unique(records.clusters)),
         "overrides": {state.replace(" ", "_"): states.count(state) for state in sorted(set(states))},
@@ -36,8 +37,7 @@ def write_golden_records(
 def standing_overrides(folder: StoragePath, nodes: Nodes, records: ClusteredRecords) -> list[Standing]:
     """Return what the overrides of a folder do in these clusters."""
     overrides = read_overrides(folder)
-    sought = {record for one in overrides for record in one.records}
-    return resolve(overrides, _clusters_of(nodes, records, sought)) if sought else []
+    return resolve(overrides, clusters_of(nodes, records, {record for one in overrides for record in one.records}))
 
 
 def record_ids(nodes: Nodes, members: Rows) -> list[RecordId]:
@@ -45,9 +45,11 @@ def record_ids(nodes: Nodes, members: Rows) -> list[RecordId]:
     return list(zip(nodes.tables(members), nodes.ids(members), strict=True))
 
 
-def _clusters_of(nodes: Nodes, records: ClusteredRecords, sought: set[RecordId]) -> dict[RecordId, int]:
+def clusters_of(nodes: Nodes, records: ClusteredRecords, sought: Collection[RecordId]) -> dict[RecordId, int]:
     """Return the numbers of the clusters of the records that are sought, of those that there are."""
     task, found = nodes.task, dict[RecordId, int]()
+    if not sought:
+        return found
     sides = [("left", task.left.ids, 0)] + ([] if task.symmetric else [("right", task.right.ids, nodes.first_right)])
     places = np.full(len(nodes), NONE)
     places[records.nodes] = records.clusters
