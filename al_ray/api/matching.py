@@ -68,7 +68,7 @@ class MatchFolder:
             BadOption: if the options had no `golden`.
         """
         if "golden" not in self.record:
-            raise BadOption(f"{self.path} has no golden records; match its texts with `golden`")
+            raise BadOption(f"{self.path} has no golden records; match its texts with `MatchOptions.golden`")
         return read_parquet(self.path / "golden.parquet")
 
 

@@ -17,6 +17,7 @@ from al_ray.apps.matching.folder import (
     check_made_from,
 )
 from al_ray.apps.matching.golden.fields import GoldenPlan
+from al_ray.apps.matching.golden.overrides import read_overrides
 from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
@@ -122,6 +123,7 @@ def match_texts(
     with locked(out) as out, removed_on_error(out), session(cluster_config, trainers=0):
         check_made_from(out, made_from)
         number = check_not_extended(out, made_from, task)
+        check_overrides(out, matching)
         place = task_folder(options, task, out)
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
@@ -224,6 +226,7 @@ def match_into(
             model, grown.task, split, rules.assign, cutoff, rules.clusters, decisions, options.texts,
             options.escape_formulas, golden,
         )  # fmt: skip
+        check_overrides(out, matching)
         if model.compares_all_again:
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
         else:
@@ -233,6 +236,12 @@ def match_into(
         added = {} if matches.reasons is None else {"why": matches.reasons.record}
         record = renew(out, Outcome(matching, matches, scored, clustered, added, called), state, grown)
     return MatchResult(grown.task, matches, record, report)
+
+
+def check_overrides(out: StoragePath, matching: Matching) -> None:
+    """Raise BadFile or BadOption, before any work, if the overrides of golden records cannot be read."""
+    if matching.golden is not None:
+        read_overrides(out)
 
 
 def _compare_again(

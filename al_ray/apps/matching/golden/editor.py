@@ -48,7 +48,7 @@ class GoldenEditor:
         """Read the state of the folder; BadOption if it has no golden records of tables."""
         if not has_golden(folder):
             raise BadOption(
-                f"{folder} has no golden records of tables; match the texts with `golden`, and without "
+                f"{folder} has no golden records of tables; match the texts with `MatchOptions.golden`, and without "
                 "`MatchOptions.search.kind='knn'`"
             )
         state, task = read_state(folder)
@@ -74,6 +74,10 @@ class GoldenEditor:
         if not len(members):
             raise BadOption(f"{self.folder} has no cluster {cluster}; its clusters are in clusters.csv")
         return members
+
+    def has(self, cluster: int) -> bool:
+        """Return whether there is a cluster of this number."""
+        return bool(np.any(self.records.clusters == cluster))
 
     def cluster_of(self, name: str) -> int | None:
         """Return the number of the cluster of the first record with an id; None if there is no such record."""

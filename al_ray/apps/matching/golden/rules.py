@@ -122,7 +122,7 @@ GOLDEN_RULES: Mapping[str, GoldenRule] = {
     "complete": GoldenRule(
         "", "of the record with the most fields that are not empty, then the most characters", _completeness
     ),
-    "canonical": GoldenRule("", "of the record that stands for the cluster (--canonical)", _canonical),
+    "canonical": GoldenRule("", "of the canonical record, which stands for the cluster", _canonical),
 }
 
 

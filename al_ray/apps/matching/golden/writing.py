@@ -61,7 +61,7 @@ def clusters_of(nodes: Nodes, records: ClusteredRecords, sought: Collection[Reco
     return found
 
 
-def _columns(nodes: Nodes, plan: GoldenPlan, batch: GoldenBatch) -> Iterator[Sequence[Any]]:
+def _columns(nodes: Nodes, plan: GoldenPlan, batch: GoldenBatch) -> Iterator[Any]:
     yield batch.clusters
     yield batch.sizes
     for field, chosen in zip(plan.fields, batch.fields, strict=True):
