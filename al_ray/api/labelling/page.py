@@ -20,7 +20,7 @@ from al_ray.apps.matching.folder import RECORD
 from al_ray.apps.matching.golden.editor import GoldenEditor, has_golden
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse, WrongFolder
-from al_ray.core.naming import Code, call, option, options_of
+from al_ray.core.naming import call, command, option
 from al_ray.oracles.page_log import log_path, read_page_answers
 from al_ray.runs.advice import advice
 from al_ray.runs.other_runs import bound_task
@@ -170,8 +170,8 @@ def _run(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     with opened(path, bound_task(path)) as folder:
         people = oracle_kind(config.oracle).people
         rounds = round_table(folder.complete_rounds()) if folder.last else ""
-        command = resume_call(path, folder.ledger.rounds)
-        status = RunStatus(rounds=rounds, learnt=(*advice(path),), command=command)
+        next_step = resume_call(path, folder.ledger.rounds)
+        status = RunStatus(rounds=rounds, learnt=(*advice(path),), command=next_step)
         yield RunSheets(folder, config.seed, people), status
 
 
@@ -189,12 +189,12 @@ def _matches(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     # Without golden records there must be pairs: the error says what is lacking.
     suggested = SuggestedSheets(path) if (path / TABLE).exists() or not has_golden(path) else None
     with locked(path):
-        command = call("match_into", folder=path, options=options_of("MatchOptions", left=Code("FILE")))
+        next_step = command("match", into=path, left="FILE")
         if suggested is not None:
-            command = use_of_suggestions(read_json(path / RECORD, ["model"]), path)
+            next_step = use_of_suggestions(read_json(path / RECORD, ["model"]), path)
         golden = GoldenEditor(path) if has_golden(path) else None
         try:
-            yield MatchSheets(suggested, golden), RunStatus(command=command)
+            yield MatchSheets(suggested, golden), RunStatus(command=next_step)
         finally:
             if golden is not None:
                 golden.close()
