@@ -1,6 +1,7 @@
 """The rules of golden records: worked values, a slow twin, and laws."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.golden.fields import GoldenPlan
 from al_ray.apps.matching.golden.records import NONE, ClusteredRecords, golden_batches
-from al_ray.apps.matching.golden.rules import GOLDEN_RULES, FieldRule, GoldenRules
+from al_ray.apps.matching.golden.rules import GOLDEN_RULES, FieldRule, GoldenRules, golden_help
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Fields
@@ -79,6 +80,15 @@ def test_each_rule_chooses_the_value_that_it_names(rule, title, brand):
 
 def test_every_rule_has_a_worked_value():
     assert {rule.partition(":")[0] for rule, *_ in WORKED} == GOLDEN_RULES.keys()
+
+
+def test_every_rule_is_in_the_docs_and_in_the_help():
+    page = (Path(__file__).parents[4] / "docs" / "golden.md").read_text(encoding="utf-8")
+    for name, rule in GOLDEN_RULES.items():
+        assert f"| `{name}{rule.form}` | {rule.summary.partition(',')[0]}" in page.replace(
+            "[canonical record](clusters.md#the-record-that-stands-for-a-cluster)", "canonical record"
+        )
+        assert f"{name}{rule.form}: the value {rule.summary}" in golden_help()
 
 
 def test_fields_are_the_text_columns_in_their_order_then_the_others():
