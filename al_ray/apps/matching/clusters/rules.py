@@ -41,8 +41,10 @@ class ClusterRules:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return the rules as `kept` reads them."""
+        """Return the rules as `kept` reads them; without golden records that rule is left out."""
         fields = asdict(self)
+        if self.golden is None:
+            del fields["golden"]
         return {"clusters": fields.pop("clustering"), **fields}
 
     def columns(self, text_columns: Sequence[str]) -> tuple[str, ...]:
