@@ -179,7 +179,7 @@ def count_speeds(vectors: Vectors) -> Iterator[tuple[str, float]]:
     request, scorer = CountRequest(thresholds, QueryBootstrap(held.rows, False, thresholds)), Scorer(10.0, -5.0)
     once = median_seconds(lambda: count_block(queries, held, as_pairs([], []), request, scorer), 1)
     yield "count", len(queries.rows) * len(held.rows) / once
-    keys = np.sort(generator(0, "measure-sample").integers(len(vectors) ** 2, size=SAMPLED))
+    keys = np.sort(generator(0, "measure-host").integers(len(vectors) ** 2, size=SAMPLED))
     left, right = np.divmod(keys, len(vectors))
 
     def sample() -> None:
