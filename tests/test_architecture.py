@@ -81,6 +81,10 @@ HOMES = {
     "jinja2": {"al_ray.apps.annotating.views", "al_ray.apps.reporting"},
     "botocore": {"al_ray.storage.conditional"},
     "markupsafe": {"al_ray.apps.reporting"},
+    **{
+        package: {"al_ray.storage.databases"}
+        for package in ("adbc_driver_postgresql", "deltalake", "duckdb", "sqlite3")
+    },
     **{package: {"al_ray.apps.exporting"} for package in ("onnx", "onnxruntime", "onnxscript")},
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),

@@ -10,7 +10,7 @@ from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.config.index import NEIGHBOURS, PROBES, Neighbours, Probes
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
-from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
+from al_ray.datasets.tables.format_options import ColumnNames, TablePaths, normalize_tables
 from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
@@ -116,8 +116,8 @@ class MatchOptions(CutoffOptions):
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
     left: TablePaths | None = None
-    """Table of texts (a file, or several with the same columns), or a task folder. Alone: its texts are matched with
-    each other."""
+    """Table of texts (a file or a table of a database, or several with the same columns), or a task folder. Alone: its
+    texts are matched with each other."""
     right: TablePaths | None = None
     """Table of the texts to match with those of --left: a file, or several."""
     complete: bool = False
@@ -188,6 +188,7 @@ class MatchOptions(CutoffOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
         super().__post_init__()
+        normalize_tables(self, "left", "right")
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give `left=FILE`")
         for name, value in (("`at_most_one`", self.at_most_one), ("`split_bridges`", self.split_bridges)):

@@ -24,6 +24,7 @@ from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.storage.databases.table_path import TablePath
 from al_ray.storage.files import in_one_step
 from al_ray.storage.formulas import FormulaCells, formula_advice
 from al_ray.storage.uri import StoragePath
@@ -67,7 +68,7 @@ class LabelTable:
 
 
 def read_task_labels(
-    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
+    path: TablePath, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
 ) -> LabelTable:
     """Read labels of pairs of a task's split; see `read_label_table`."""
     return read_label_table(path, columns, reading, _sides(task), task.split(split).space, faults)
@@ -79,7 +80,7 @@ def task_labels(sheet: TableRows, task: Task, faults: BadRowLog, hint: str) -> L
 
 
 def read_label_table(
-    path: Path,
+    path: TablePath,
     columns: Sequence[str],
     reading: TableFormat,
     sides: tuple[SideTexts, SideTexts],
