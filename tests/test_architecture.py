@@ -94,6 +94,7 @@ HOMES = {
             "al_ray.apps.papers.paraphrase.folder",
         ),
         *("al_ray.apps.matching.folder", "al_ray.apps.drift.folder", "al_ray.apps.matching.written"),
+        "al_ray.apps.matching.database_tables",
         "al_ray.apps.matching.incremental.state",
         "al_ray.apps.matching.why.column",
         *("al_ray.apps.papers.mining.task_pool", "al_ray.apps.reporting.export"),

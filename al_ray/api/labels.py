@@ -21,8 +21,14 @@ from al_ray.core.naming import option
 from al_ray.core.pairs import Mask, Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.datasets.tables.format_options import TableOptions
-from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
+from al_ray.datasets.tables.format_options import TableOptions, stored_table
+from al_ray.datasets.tables.label_tables import (
+    LabelTable,
+    labels_table,
+    read_task_labels,
+    write_label_table,
+    write_labels,
+)
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names, labels_reading
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
@@ -33,6 +39,7 @@ from al_ray.runs.ledger import Ledger
 from al_ray.runs.other_runs import bound_task
 from al_ray.runs.place import check_outside_task
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
+from al_ray.storage.databases.address import TableAddress
 from al_ray.storage.databases.frames import ArrowStream
 from al_ray.storage.databases.table_path import TablePath, table_path
 from al_ray.storage.uri import StoragePath, Uri, storage_path
@@ -74,7 +81,7 @@ class LabelImport:
 
 def export_labels(
     run: Run,
-    out: str | StoragePath,
+    out: str | StoragePath | TableAddress,
     *,
     every_column: bool = False,
     split: Literal["train", "dev"] = "train",
@@ -82,10 +89,11 @@ def export_labels(
 ) -> Labelled:
     """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
 
-    out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
-    pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
-    split: dev for the drawn pairs by which models were measured (dev_labels). escape_formulas: put a quote before cells
-    of a CSV file that a spreadsheet would run; `import_labels` does not know such an id.
+    out: .parquet, .csv or .jsonl, or a table of a database (docs/tables.md), with the columns sentence1, sentence2 and
+    label (1 match, 0 no match), without unsure pairs. every_column: also left_id, right_id, answer, round and source,
+    and the unsure pairs, whose label is null. split: dev for the drawn pairs by which models were measured
+    (dev_labels). escape_formulas: put a quote before cells of a CSV file that a spreadsheet would run; `import_labels`
+    does not know such an id.
 
     Examples:
         >>> len(al_ray.export_labels(al_ray.load_run(folder / "run"), folder / "labels.csv", every_column=True))
@@ -98,7 +106,13 @@ def export_labels(
     labelled = (run.folder.ledger if split == "train" else run.folder.dev_labels.ledger).labelled()
     if not len(labelled):
         raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (`al-ray labels status`)")
-    write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column), escape_formulas)
+    place, table = stored_table(str(out)), labels_table(labelled, run.folder.task, every_column)
+    if not isinstance(place, TableAddress):
+        write_labels(place, table, escape_formulas)
+    elif escape_formulas:
+        raise BadOption(f"`escape_formulas` goes with a CSV file, and `out` is {place}; leave it out")
+    else:
+        write_label_table(place, table, run.path)
     return labelled
 
 

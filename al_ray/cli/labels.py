@@ -11,7 +11,7 @@ from typing import Literal
 
 import al_ray
 from al_ray.cli._shared.entry import as_called, parse_options
-from al_ray.cli._shared.option_types import LABEL_COLUMNS, ColumnNames, OneTable, PathOrUri
+from al_ray.cli._shared.option_types import LABEL_COLUMNS, ColumnNames, OneTable, PathOrUri, StoredTable
 from al_ray.core.errors import BadOption
 
 SplitName = Literal["train", "dev"]
@@ -38,8 +38,8 @@ class Status(OfRun):
 class Export(OfRun):
     """Write the labelled pairs in the order bought: sentence1, sentence2, label (1 match, 0 no match)."""
 
-    out: PathOrUri
-    """File to write: .parquet, .csv or .jsonl."""
+    out: StoredTable
+    """File to write: .parquet, .csv or .jsonl; or a table of a database (docs/tables.md)."""
     every_column: bool = False
     """Also write ids, answer, round and source, and the pairs labelled unsure."""
     split: SplitName = "train"

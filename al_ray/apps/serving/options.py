@@ -9,7 +9,7 @@ from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.config.index import SERVED_PROBES, ServedProbes
 from al_ray.core.errors import BadOption
-from al_ray.datasets.tables.format_options import ColumnNames, StoredTable
+from al_ray.datasets.tables.format_options import ColumnNames, StoredTable, stored_table
 from al_ray.datasets.tables.reader import Format
 from al_ray.metrics.handover import RoundName
 from al_ray.storage.uri import StoragePath
@@ -79,6 +79,8 @@ class ServeOptions(CutoffOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for options that exclude one another."""
         super().__post_init__()
+        if isinstance(self.known, str):
+            object.__setattr__(self, "known", stored_table(self.known))
         if self.most_replicas is not None and self.most_replicas < self.replicas:
             raise BadOption(
                 f"`most_replicas` is {self.most_replicas} and `replicas` {self.replicas}; give as many or more"

@@ -10,7 +10,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.reader import Format, TableFormat, formats_help
 from al_ray.datasets.tsv import BadRows
-from al_ray.storage.databases.address import TableAddress, is_address, parse_address
+from al_ray.storage.databases.address import SCHEMES, TableAddress, is_address, parse_address
 from al_ray.storage.databases.frames import ArrowStream
 from al_ray.storage.databases.table_path import TablePath, table_path, table_suffix
 from al_ray.storage.uri import StoragePath, storage_path
@@ -41,7 +41,7 @@ def _table_paths(words: Sequence[str]) -> "TablePath | tuple[TablePath, ...]":
 
 
 TablePaths = Annotated[
-    TablePath | ArrowStream | tuple[TablePath | ArrowStream, ...],
+    str | TablePath | ArrowStream | Sequence[str | TablePath | ArrowStream],
     PrimitiveConstructorSpec(
         nargs="*",
         metavar="FILE|URI|DATABASE [FILE|URI|DATABASE ...]",
@@ -53,7 +53,7 @@ TablePaths = Annotated[
 """A table of texts: a file, an object of a store or a table of a database (docs/tables.md), or several with the same
 columns, read one after the other; in Python also a data frame."""
 OneTable = Annotated[
-    TablePath | ArrowStream,
+    str | TablePath | ArrowStream,
     PrimitiveConstructorSpec(
         nargs=1,
         metavar="FILE|URI|DATABASE",
@@ -63,6 +63,17 @@ OneTable = Annotated[
     ),
 ]
 """A table as of TablePaths, one alone."""
+DatabaseTable = Annotated[
+    str | TableAddress,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="DATABASE",
+        instance_from_str=lambda words: database_table(words[0]),
+        is_instance=lambda value: isinstance(value, TableAddress),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
+"""A table of a database, to write."""
 StoredTable = Annotated[
     StoragePath | TableAddress,
     PrimitiveConstructorSpec(
@@ -74,6 +85,13 @@ StoredTable = Annotated[
     ),
 ]
 """A table that other processes can read: a file, an object of a store or a table of a database."""
+
+
+def database_table(text: str) -> TableAddress:
+    """Return where a table of a database is; BadOption for anything else."""
+    if not is_address(text):
+        raise BadOption(f"{text!r} is no table of a database; give one such as {SCHEMES['duckdb'].example}")
+    return parse_address(text)
 
 
 def stored_table(text: str) -> StoragePath | TableAddress:

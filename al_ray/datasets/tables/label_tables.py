@@ -24,7 +24,9 @@ from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.storage.databases.address import TableAddress
 from al_ray.storage.databases.table_path import TablePath
+from al_ray.storage.databases.writing import NewTable, owner_of, write_tables, written_schema
 from al_ray.storage.files import in_one_step
 from al_ray.storage.formulas import FormulaCells, formula_advice
 from al_ray.storage.uri import StoragePath
@@ -218,6 +220,12 @@ def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
         values = *task.ids_of(chosen.pairs), words, chosen.rounds, list(chosen.sources)
         columns |= dict(zip(EVERY, values, strict=True))
     return pa.table(columns)
+
+
+def write_label_table(address: TableAddress, table: pa.Table, run: StoragePath) -> None:
+    """Write a table of labels into a database, in place of that which the same run wrote before."""
+    schema = written_schema(table.schema)
+    write_tables([NewTable(address, schema, lambda: iter(table.cast(schema).to_batches()))], owner_of("labels", run))
 
 
 def write_labels(path: StoragePath, table: pa.Table, escape_formulas: bool = False) -> None:

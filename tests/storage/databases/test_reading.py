@@ -45,7 +45,8 @@ def databases(server: str, tmp_path: Path) -> Databases:
 
 
 def options(left: Any, **more: Any) -> OwnTexts:
-    return OwnTexts(left=left, text_columns="title,price", **{"id_column": "sku"} | more)
+    given: dict[str, Any] = {"text_columns": "title,price", "id_column": "sku"} | more
+    return OwnTexts(left=left, **given)
 
 
 def digest(left: Any, **more: Any) -> str:
