@@ -127,11 +127,10 @@ def import_labels(
     """Add the labels of a table, of another run or of suggested pairs that a run lacks as its next round.
 
     `al_ray.run` with as many rounds trains on them. run: a run folder, or a new folder, which needs the task.
-    labels: a table (a file, a table of a database or a data frame); or a run folder, also of another task: its labels
-    of pairs whose texts have the same ids and are the same here; or a folder of matches: the answers to its suggested
-    pairs. columns: of a table, two ids and the label (1/0, yes/no, unsure), or two ids of matches. table: the format of
-    a file, and what to do with bad rows. A label that contradicts the run's is a bad row; a yes or no for a pair that
-    was unsure is a correction.
+    labels: a table (a file, of a database or a data frame); or a run folder, also of another task: its labels of pairs
+    whose texts have the same ids and are the same here; or a folder of matches: the answers to its suggested pairs.
+    columns: of a table, two ids and the label (1/0, yes/no, unsure), or two ids of matches. table: how files are read.
+    A label that contradicts the run's is a bad row; a yes or no for a pair that was unsure is a correction.
 
     Examples:
         >>> labels, columns = folder / "labels.csv", "left_id,right_id,answer"

@@ -45,6 +45,7 @@ from al_ray.datasets.tables.texts import (
     spell_alike,
 )
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.storage.databases.address import TableAddress
 from al_ray.storage.databases.table_path import TablePath, table_path, table_stem
 
 
@@ -137,11 +138,12 @@ def read_collection(
     one after the other.
     """
     split, conditions = options.split_column if tables == options.left else None, options.columns_of_rule()
-    # The ids come first: the rows of a database are sorted by them.
-    names = [name for name in (id_column, *columns, split) if name is not None] + [*sum(conditions.values(), ()), *more]
+    names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ()), *more]
     parts = list[TableRows]()
     for path in paths_of(tables):
-        part = read_table(path, names, options.reading, faults)
+        # The rows of a database are sorted by the first column.
+        by_id = sorted(names, key=lambda name: name != id_column) if isinstance(path, TableAddress) else names
+        part = read_table(path, by_id, options.reading, faults)
         numbers = pa.array(part.numbers).cast(pa.large_string())
         cells = {
             "id": numbers if id_column is None else as_ids(part.cells[id_column]),

@@ -15,6 +15,7 @@ ROWS_AT_ONCE = 20_000
 """Rows of a table that are Python objects at a time, and that a batch has at most where the driver lets us choose."""
 TYPES = {pa.string(): "TEXT", pa.int64(): "BIGINT", pa.float64(): "DOUBLE PRECISION"}
 """Types of columns that are written, in the SQL of all databases."""
+INSTALL = "pip install --constraint constraints.txt '.[{}]' in the checkout"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,6 @@ def driver(module: str, scheme: str, extra: str = "sql") -> Any:
     """Import the driver of a database; BadOption if its package is not installed. extra: that brings it."""
     top = module.partition(".")[0]
     if find_spec(top) is None:
-        install = f"pip install --constraint constraints.txt '.[{extra}]' in the checkout"
+        install = INSTALL.format(extra)
         raise BadOption(f"{scheme}: needs the package {top.replace('_', '-')}, which is not installed; {install}")
     return import_module(module)
