@@ -97,7 +97,7 @@ def sample_audit(
     out: a local folder; audit-SPLIT, audit-SPLIT-by-score or audit-SPLIT-until-width in the run folder by default.
     Sheets are never overwritten.
     oracle_options: of a language model (`oracle="llm"`), which answers many pairs before some of them are drawn for
-    people; the same call continues after a failure, and buys no answer twice (docs/llm.md).
+    people; the same call continues after a failure, and asks for no answer twice (docs/llm.md).
     Works in this process, or on Ray (docs/api.md).
 
     Examples:

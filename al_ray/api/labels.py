@@ -1,4 +1,4 @@
-"""Take the labels of a run along, and add labels that were bought elsewhere."""
+"""Take the labels of a run along, and add labels from elsewhere."""
 
 import os
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ def export_labels(
     split: Literal["train", "dev"] = "train",
     escape_formulas: bool = False,
 ) -> Labelled:
-    """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
+    """Write the labelled pairs of a run to a file, in the order of labelling; return all labels, as `Run.labelled`.
 
     out: .parquet, .csv or .jsonl, or a table of a database (docs/tables.md), with the columns sentence1, sentence2 and
     label (1 match, 0 no match), without unsure pairs. every_column: also left_id, right_id, answer, round and source,

@@ -65,7 +65,7 @@ class Run:
             raise BadFile(f"{path} has values of several types in one field ({error}); restore it") from error
 
     def labels(self) -> pa.Table:
-        """Return all labels, in the order bought, those of the round under way included, one row a pair.
+        """Return all labels, in the order of labelling, those of the round under way included, one row a pair.
 
         Columns: sentence1, sentence2, label (1 match, 0 no match, null unsure), left_id, right_id, answer, round,
         source.
@@ -73,7 +73,7 @@ class Run:
         return labels_table(self.labelled(), self.folder.task, every=True)
 
     def labelled(self) -> Labelled:
-        """Return all labels as arrays, in the order bought, those of the round under way included."""
+        """Return all labels as arrays, in the order of labelling, those of the round under way included."""
         return self.folder.ledger.labelled()
 
     def model(self, round: RoundName = None) -> "PairModel":

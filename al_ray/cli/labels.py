@@ -1,6 +1,6 @@
 """The command labels: python -m jobs.labels {status,export,import,correct,close} --run RUN
 
-status counts the labels of each round. export writes them as pairs of texts. import adds labels bought elsewhere as a
+status counts the labels of each round. export writes them as pairs of texts. import adds labels from elsewhere as a
 round of the run. correct changes labels; the next training uses the corrected ones. close ends a round that
 lacks labels. Every option: --help.
 """
@@ -36,7 +36,7 @@ class Status(OfRun):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(OfRun):
-    """Write the labelled pairs in the order bought: sentence1, sentence2, label (1 match, 0 no match)."""
+    """Write the labelled pairs in the order of labelling: sentence1, sentence2, label (1 match, 0 no match)."""
 
     out: StoredTable
     """File to write: .parquet, .csv or .jsonl; or a table of a database (docs/tables.md)."""
@@ -69,7 +69,7 @@ class Table(OfRun, al_ray.TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Import(Table):
-    """Add labels bought elsewhere as the next round of a run, or as the seed set of a new one."""
+    """Add labels from elsewhere as the next round of a run, or as the seed set of a new one."""
 
     labels: OneTable
     """Table of labels (a file, or a table of a database); or a run folder, also of another task, such as that of last

@@ -244,7 +244,7 @@ def test_dev_pairs_are_not_bought_before_the_check_nor_from_a_model_that_fails_i
     with pytest.raises(LabelsAwaited) as waits:
         label_batch_and_dev(2, measured.ledger, sampler.oracle, sampler)
     first, *_, last = str(waits.value).splitlines()
-    assert first == "before round 2 is bought from the model: 6 of 6 pairs wait for an answer of people"
+    assert first == "before round 2 is sent to the model: 6 of 6 pairs wait for an answer of people"
     assert last == "round 1, dev: its pairs are bought after the check of the model on pairs of round 2"
     assert bench.server.asked == []
     truth = {YES: "yes", NO: "no", UNSURE: "unsure"}

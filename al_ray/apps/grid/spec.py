@@ -99,7 +99,7 @@ def first_batch(config: RunConfig, budget: int) -> int:
             high = middle - 1
     if not low:
         raise BadOption(
-            f"`budgets` has {budget}, which is less than {config.rounds} rounds buy with a first label of 1; "
+            f"`budgets` has {budget}, which is less than {config.rounds} rounds label with a first batch of 1; "
             "give more, or fewer `rounds`, or a smaller `growth`"
         )
     return low

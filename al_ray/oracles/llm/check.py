@@ -82,7 +82,7 @@ class Check:
         waiting = int((labels == OPEN).sum())
         if waiting:
             raise LabelsAwaited(
-                f"before round {number} is bought from the model: {waiting:,} of {len(rows):,} pairs wait for an "
+                f"before round {number} is sent to the model: {waiting:,} of {len(rows):,} pairs wait for an "
                 f"answer of people\n"
                 f"  on a page: {command('annotate', run=self.folder.parent)}\n"
                 f"  or fill the column label of {self.folder / BATCH}.csv with yes, no or unsure, and save it\n"

@@ -123,7 +123,7 @@ def test_labels_are_exported_and_read_again(databases: Databases, ran: Path, tmp
     frame = run.labels().to_pandas()
     again = al_ray.import_labels(tmp_path / "new", frame, task=run.config.task, columns="left_id,right_id,answer")
     assert (again.labels, again.known) == (0, 16)
-    correction = al_ray.correct_labels(tmp_path / "new", frame, columns="left_id,right_id,answer")
+    correction = al_ray.correct_labels(ran, frame, columns="left_id,right_id,answer")
     assert (correction.corrected, correction.correct) == (0, 16)
     with pytest.raises(BadOption, match="`escape_formulas` goes with a CSV file, and `out` is"):
         al_ray.export_labels(run, address, escape_formulas=True)

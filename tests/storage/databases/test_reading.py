@@ -24,7 +24,7 @@ from al_ray.storage.databases import port
 from al_ray.storage.databases.address import TableAddress, parse_address
 from al_ray.storage.databases.frames import FrameTable
 from al_ray.storage.databases.port import TableStream
-from al_ray.storage.databases.reading import open_table
+from al_ray.storage.databases.reading import connected, open_table
 from al_ray.storage.databases.table_path import table_path
 from tests.storage.databases.servers import KINDS, Databases, postgres
 
@@ -180,6 +180,14 @@ def test_errors_name_the_table_and_what_to_do(databases: Databases, kind: str, g
     assert str(refused.value).startswith(address)
     assert words in str(refused.value)
     assert len(databases.rows(kind, "SELECT sku FROM products")) == 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_connection_that_reads_changes_nothing(databases: Databases, kind: str):
+    databases.insert(kind, "products", COLUMNS, ROWS)
+    address = parse_address(databases.address(kind, "table=products"))
+    with pytest.raises(BadFile, match=r"cannot be read \(.*(read-only|readonly)"), connected(address) as connection:
+        connection.execute("DELETE FROM products")
 
 
 @pytest.mark.parametrize("kind", KINDS)

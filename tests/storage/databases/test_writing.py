@@ -114,10 +114,10 @@ from al_ray.storage.databases.writing import NewTable, write_tables
 schema = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("score", pa.float64())])
 
 def batches():
-    for number in range(50_000):
-        if number == 40_000:
+    for number in range(50):
+        if number == 40:
             os._exit(9)
-        yield pa.record_batch([["new"], [1], [0.5]], schema=schema)
+        yield pa.record_batch([["new"] * 1000, [1] * 1000, [0.5] * 1000], schema=schema)
 
 write_tables([NewTable(parse_address(sys.argv[1]), schema, batches)], sys.argv[2])
 """
