@@ -101,7 +101,7 @@ $(TOOLS)/uv: | $(PY)
 
 hashes: $(TOOLS)/uv
 	$(TOOLS)/uv pip compile --quiet pyproject.toml --constraint constraints.txt --python-version 3.11 \
-	  --python-platform x86_64-manylinux_2_28 $(addprefix --extra ,annotate cpu demo llm onnx serve) \
+	  --python-platform x86_64-manylinux_2_28 $(addprefix --extra ,annotate cpu delta demo llm onnx serve sql) \
 	  $(addprefix --no-emit-package ,$(TORCH)) --generate-hashes --no-annotate --custom-compile-command 'make hashes' \
 	  --output-file requirements.txt
 

@@ -89,6 +89,10 @@ HOMES = {
     "jinja2": {"al_ray.apps.annotating.views", "al_ray.apps.reporting"},
     "botocore": {"al_ray.storage.conditional"},
     "markupsafe": {"al_ray.apps.reporting"},
+    **{
+        package: {"al_ray.storage.databases"}
+        for package in ("adbc_driver_postgresql", "deltalake", "duckdb", "sqlite3")
+    },
     **{package: {"al_ray.apps.exporting"} for package in ("onnx", "onnxruntime", "onnxscript")},
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),
@@ -98,6 +102,7 @@ HOMES = {
             "al_ray.apps.papers.paraphrase.folder",
         ),
         *("al_ray.apps.matching.folder", "al_ray.apps.drift.folder", "al_ray.apps.matching.written"),
+        "al_ray.apps.matching.database_tables",
         "al_ray.apps.matching.incremental.state",
         "al_ray.apps.matching.why.column",
         *("al_ray.apps.papers.mining.task_pool", "al_ray.apps.reporting.export"),

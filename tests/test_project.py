@@ -87,7 +87,7 @@ def test_the_requirements_with_hashes_are_what_al_ray_runs_with():
     stated = re.findall(r"^([a-z0-9.-]+)==(\S+) \\((?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+)$", text, re.MULTILINE)
     assert len(stated) == text.count("==")
     hashed = {name: version for name, version, _ in stated}
-    extras = "annotate", "cpu", "demo", "llm", "onnx", "serve"
+    extras = "annotate", "cpu", "delta", "demo", "llm", "onnx", "serve", "sql"
     installed = installed_with([*MAIN, *(requirement for name in extras for requirement in EXTRAS[name])])
     builds = {name for name in installed if re.match(r"torch$|nvidia-|cuda-|triton", name)}
     assert set(hashed) == set(installed) - builds
@@ -96,7 +96,7 @@ def test_the_requirements_with_hashes_are_what_al_ray_runs_with():
 
 def test_nothing_that_al_ray_runs_with_is_under_the_gpl():
     """But a program that Ray Serve starts as a process of its own; docs/dependencies.md has the other licences."""
-    extras = "annotate", "cpu", "demo", "llm", "onnx", "serve"
+    extras = "annotate", "cpu", "delta", "demo", "llm", "onnx", "serve", "sql"
     under: set[str] = set()
     for name in installed_with([*MAIN, *(requirement for extra in extras for requirement in EXTRAS[extra])]):
         about = importlib.metadata.metadata(name)

@@ -21,8 +21,14 @@ from al_ray.core.naming import option
 from al_ray.core.pairs import Mask, Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.datasets.tables.format_options import TableOptions
-from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
+from al_ray.datasets.tables.format_options import TableOptions, stored_table
+from al_ray.datasets.tables.label_tables import (
+    LabelTable,
+    labels_table,
+    read_task_labels,
+    write_label_table,
+    write_labels,
+)
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names, labels_reading
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
@@ -33,7 +39,10 @@ from al_ray.runs.ledger import Ledger
 from al_ray.runs.other_runs import bound_task
 from al_ray.runs.place import check_outside_task
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.databases.address import TableAddress
+from al_ray.storage.databases.frames import ArrowStream
+from al_ray.storage.databases.table_path import TablePath, table_path
+from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 TABLE = TableOptions()
 NOTHING_NEW = "nothing is new, so nothing was changed"
@@ -72,7 +81,7 @@ class LabelImport:
 
 def export_labels(
     run: Run,
-    out: str | StoragePath,
+    out: str | StoragePath | TableAddress,
     *,
     every_column: bool = False,
     split: Literal["train", "dev"] = "train",
@@ -80,10 +89,11 @@ def export_labels(
 ) -> Labelled:
     """Write the labelled pairs of a run to a file, in the order of labelling; return all labels, as `Run.labelled`.
 
-    out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
-    pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
-    split: dev for the drawn pairs by which models were measured (dev_labels). escape_formulas: put a quote before cells
-    of a CSV file that a spreadsheet would run; `import_labels` does not know such an id.
+    out: .parquet, .csv or .jsonl, or a table of a database (docs/tables.md), with the columns sentence1, sentence2 and
+    label (1 match, 0 no match), without unsure pairs. every_column: also left_id, right_id, answer, round and source,
+    and the unsure pairs, whose label is null. split: dev for the drawn pairs by which models were measured
+    (dev_labels). escape_formulas: put a quote before cells of a CSV file that a spreadsheet would run; `import_labels`
+    does not know such an id.
 
     Examples:
         >>> len(al_ray.export_labels(al_ray.load_run(folder / "run"), folder / "labels.csv", every_column=True))
@@ -96,13 +106,19 @@ def export_labels(
     labelled = (run.folder.ledger if split == "train" else run.folder.dev_labels.ledger).labelled()
     if not len(labelled):
         raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (`al-ray labels status`)")
-    write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column), escape_formulas)
+    place, table = stored_table(str(out)), labels_table(labelled, run.folder.task, every_column)
+    if not isinstance(place, TableAddress):
+        write_labels(place, table, escape_formulas)
+    elif escape_formulas:
+        raise BadOption(f"`escape_formulas` goes with a CSV file, and `out` is {place}; leave it out")
+    else:
+        write_label_table(place, table, run.path)
     return labelled
 
 
 def import_labels(
     run: str | StoragePath,
-    labels: str | StoragePath,
+    labels: str | TablePath | ArrowStream,
     *,
     task: str | StoragePath | None = None,
     columns: str = LABEL_COLUMNS,
@@ -111,10 +127,10 @@ def import_labels(
     """Add the labels of a table, of another run or of suggested pairs that a run lacks as its next round.
 
     `al_ray.run` with as many rounds trains on them. run: a run folder, or a new folder, which needs the task.
-    labels: a table; or a run folder, also of another task: its labels of pairs whose texts have the same ids and are
-    the same here; or a folder of matches: the answers to its suggested pairs. columns: of a table, two ids and the
-    label (1/0, yes/no, unsure), or two ids of matches. table: the format of the table, and what to do with bad rows. A
-    label that contradicts the run's is a bad row; a yes or no for a pair that was unsure is a correction.
+    labels: a table (a file, of a database or a data frame); or a run folder, also of another task: its labels of pairs
+    whose texts have the same ids and are the same here; or a folder of matches: the answers to its suggested pairs.
+    columns: of a table, two ids and the label (1/0, yes/no, unsure), or two ids of matches. table: how files are read.
+    A label that contradicts the run's is a bad row; a yes or no for a pair that was unsure is a correction.
 
     Examples:
         >>> labels, columns = folder / "labels.csv", "left_id,right_id,answer"
@@ -126,7 +142,7 @@ def import_labels(
         BadFile: if the table has a bad row, which the message names, or no label at all.
         WrongFolder: if a round of the run waits for answers.
     """
-    path, source = storage_path(str(run)), storage_path(str(labels))
+    path, source = storage_path(str(run)), table_path(labels)
     texts = None if task is None else storage_path(str(task))
     with writing(path, texts) as folder:
         _check_trains_on_labels(path)
@@ -152,13 +168,13 @@ def import_labels(
     return LabelImport(number, int(fresh.sum()), matches, same, corrected, Report(tuple(faults.skipped), counts), step)
 
 
-def _require_labels(source: StoragePath, content: LabelTable) -> None:
+def _require_labels(source: TablePath, content: LabelTable) -> None:
     if not len(content.labels):
         raise BadFile(f"{source} holds no label; there is nothing to import")
 
 
 def _read_labels(
-    source: StoragePath, columns: str, table: TableOptions, task: Task, faults: BadRowLog
+    source: TablePath, columns: str, table: TableOptions, task: Task, faults: BadRowLog
 ) -> tuple[LabelTable, dict[str, int], Names]:
     """Return the labels of a run, of suggested pairs or of a table, counts of those that are left out, and labellers.
 
@@ -166,6 +182,9 @@ def _read_labels(
     source.
     """
     names = label_column_names("`columns`", columns)
+    if not isinstance(source, Path | Uri):
+        content = read_task_labels(source, names, labels_reading(table), task, faults)
+        return content, {}, np.full(len(content.labels), str(source), dtype=object)
     of_run, of_matches = (source / "config.json").exists(), (source / RECORD).exists()
     if (of_run or of_matches) and names != label_column_names("`columns`", LABEL_COLUMNS):
         raise BadOption(f"`columns` goes with a table, and {source} is none, but a folder of al_ray; leave it out")

@@ -12,6 +12,7 @@ from al_ray.apps.drift.measure import drift_lines
 from al_ray.apps.drift.report import report_drift
 from al_ray.apps.drift.suggestions import suggestion_lines
 from al_ray.apps.matching import pipeline
+from al_ray.apps.matching.database_tables import check_tables, write_match_tables
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.matching.summary import audit_command
@@ -86,7 +87,8 @@ def match(
 
     model: a run, or its folder: the model that is best by evidence matches (docs/handover.md), or that of `round`: a
     number, 0 for the untrained encoder, or "last"; or a model folder that was copied out of its run (docs/match.md).
-    All pairs of texts are compared. Call it again with the same arguments after a stop. called: turns a text that names
+    All pairs of texts are compared. Tables of a database that the options name are written last, from the files of the
+    folder, in one transaction. Call it again with the same arguments after a stop. called: turns a text that names
     options into what matches.html shows. Works in this process, or on Ray (docs/api.md).
 
     Examples:
@@ -107,10 +109,11 @@ def match(
         raise BadOption("complete is for match_into; leave it out")
     folder = storage_path(str(out))
     check_lasting_path(folder)
+    check_tables(options, folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
     result = pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift, called)
     # Without the texts of a task folder there is nothing to show to people.
-    return _written(folder, result, options.texts or not is_task(options))
+    return _written(folder, result, options, options.texts or not is_task(options))
 
 
 def match_into(
@@ -140,12 +143,14 @@ def match_into(
     """
     known = storage_path(str(folder))
     check_lasting_path(known)
-    return _written(known, pipeline.match_into(options, known, cluster, on_progress, called), True)
+    check_tables(options, known)
+    return _written(known, pipeline.match_into(options, known, cluster, on_progress, called), options, True)
 
 
-def _written(folder: StoragePath, result: pipeline.MatchResult, has_texts: bool) -> MatchFolder:
+def _written(folder: StoragePath, result: pipeline.MatchResult, options: MatchOptions, has_texts: bool) -> MatchFolder:
+    tables = write_match_tables(options, folder)
     audit = audit_command(result.record, folder) if has_texts else None
     steps = [*suggestion_lines(result.record, folder)]
     steps += [f"are they right? label some: {audit}"] if audit is not None else []
-    summary = (*result.summary, *drift_lines(result.record))
+    summary = (*result.summary, *drift_lines(result.record), *tables)
     return MatchFolder(folder, result.record, summary, tuple(steps))

@@ -8,6 +8,7 @@ from al_ray.apps.http.address import require_token
 from al_ray.apps.http.token import read_token
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
+from al_ray.storage.databases.address import TableAddress
 
 
 def serve(options: ServeOptions, *, host: str = "127.0.0.1", port: int = 8000, dry_run: bool = False) -> Iterator[str]:
@@ -33,7 +34,8 @@ def serve(options: ServeOptions, *, host: str = "127.0.0.1", port: int = 8000, d
     token = read_token(options.token_file, "`token_file`")
     require_token(host, token)
     # Replicas may have another working folder. A link stays one: what it leads to may change.
-    model, known = (path.absolute() if isinstance(path, Path) else path for path in (options.model, options.known))
+    model = options.model.absolute() if isinstance(options.model, Path) else options.model
+    known = options.known.absolute() if isinstance(options.known, Path | TableAddress) else options.known
     options = replace(options, model=model, known=known, store=options.store.absolute())
     if not dry_run:
         yield from run_server(options, host, port, token)

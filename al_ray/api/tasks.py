@@ -1,7 +1,7 @@
 """Prepare and load tasks: texts on two sides, splits, and the labelled pairs that are known."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.task_folder import counts, read_task, write_task
 from al_ray.datasets.tsv import Report
 from al_ray.runs.place import check_lasting_path
+from al_ray.storage.databases.address import TableAddress
+from al_ray.storage.databases.frames import FrameTable
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 RECORDS = {"first_batch": 60, "rounds": 5}
@@ -63,14 +65,14 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
             f"{option('out', out)} is the task that `extend` names; a task is never changed, so give another `out`"
         )
     task, report = read_source(source)
-    options = {name: _as_json(value) for name, value in asdict(source).items()}
+    options = {one.name: _as_json(getattr(source, one.name)) for one in fields(source)}
     about = {"command": f"prepare {command_of(source)}", **options, "out": str(out)}
     return Preparation(task, report, write_task(task, folder, about), folder)
 
 
 def _as_json(option: Any) -> Any:
     """Return the value of an option as task.json has it: paths as texts."""
-    if isinstance(option, Path | Uri):
+    if isinstance(option, Path | Uri | TableAddress | FrameTable):
         return str(option)
     return [_as_json(one) for one in option] if isinstance(option, list | tuple) else option
 

@@ -7,12 +7,11 @@ lacks labels. Every option: --help.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import al_ray
 from al_ray.cli._shared.entry import as_called, parse_options
-from al_ray.cli._shared.option_types import LABEL_COLUMNS, ColumnNames, PathOrUri
+from al_ray.cli._shared.option_types import LABEL_COLUMNS, ColumnNames, OneTable, PathOrUri, StoredTable
 from al_ray.core.errors import BadOption
 
 SplitName = Literal["train", "dev"]
@@ -39,8 +38,8 @@ class Status(OfRun):
 class Export(OfRun):
     """Write the labelled pairs in the order of labelling: sentence1, sentence2, label (1 match, 0 no match)."""
 
-    out: PathOrUri
-    """File to write: .parquet, .csv or .jsonl."""
+    out: StoredTable
+    """File to write: .parquet, .csv or .jsonl; or a table of a database (docs/tables.md)."""
     every_column: bool = False
     """Also write ids, answer, round and source, and the pairs labelled unsure."""
     split: SplitName = "train"
@@ -72,8 +71,8 @@ class Table(OfRun, al_ray.TableOptions):
 class Import(Table):
     """Add labels from elsewhere as the next round of a run, or as the seed set of a new one."""
 
-    labels: PathOrUri
-    """Table of labels (Parquet, CSV, TSV or JSON lines); or a run folder, also of another task, such as that of last
+    labels: OneTable
+    """Table of labels (a file, or a table of a database); or a run folder, also of another task, such as that of last
     month: its labels of pairs whose two texts have the same ids and are unchanged here; or a folder of jobs.match
     --suggest N: the answers of people to the suggested pairs."""
     task: PathOrUri | None = None
@@ -92,7 +91,7 @@ class Import(Table):
 class Correct(Table):
     """Correct labels: the history keeps the old label, the next training uses the new one."""
 
-    labels: Path | None = None
+    labels: OneTable | None = None
     """Table of corrections; without it, give one pair by --left-id and --right-id."""
     left_id: str | None = None
     """Id of the left text."""
@@ -107,7 +106,7 @@ class Correct(Table):
         """Correct the label of one pair, or those in a table."""
         # A folder that is no run is what is wrong first.
         al_ray.load_run(self.run)
-        labels: Path | list[tuple[str, str, str]] | None = self.labels
+        labels: OneTable | list[tuple[str, str, str]] | None = self.labels
         if labels is None or (self.left_id, self.right_id, self.label) != (None, None, None):
             if labels is not None or self.left_id is None or self.right_id is None or self.label is None:
                 raise BadOption("give --labels FILE, or one pair by --left-id, --right-id and --label")

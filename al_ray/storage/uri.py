@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.conditional import ConditionalStore, store_error
+from al_ray.storage.databases.address import is_address, parse_address
 from al_ray.storage.fence import Fence
 
 SECRET = r"[\w-]*(?:key|secret|token|passw|signature)[\w-]*|sig"
@@ -211,7 +212,14 @@ def stamp_of(path: StoragePath) -> Stamp | None:
 
 
 def storage_path(text: str) -> StoragePath:
-    """Parse a path, or with :// a URI; BadOption for a URI without a bucket or with a secret in it."""
+    """Parse a path, or with :// a URI; BadOption for a URI without a bucket or with a secret in it.
+
+    Also for a table of a database, which is no path: `table_path` takes it where a table may be one.
+    """
+    if is_address(text):
+        raise BadOption(
+            f"{parse_address(text)} is a table of a database, which is not taken here; give a path or a URI"
+        )
     scheme, mark, rest = text.partition("://")
     if not mark:
         return local_path(text)

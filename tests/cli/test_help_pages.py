@@ -175,7 +175,7 @@ def test_a_group_that_does_not_exist_is_an_error_that_names_the_groups(line, sai
 
 def test_the_help_of_a_subcommand_can_be_asked_for_either_way(capsys, monkeypatch):
     text = page(capsys, monkeypatch, "al-ray labels export --help")
-    assert text.startswith("usage: al-ray labels export [-h] --run PATH|URI --out PATH|URI")
+    assert text.startswith("usage: al-ray labels export [-h] --run PATH|URI --out FILE|URI|DATABASE")
     assert page(capsys, monkeypatch, "al-ray labels --help export") == text
     every = page(capsys, monkeypatch, "al-ray labels --help all", 100)
     assert every.count("usage: al-ray labels ") == 5

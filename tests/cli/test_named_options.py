@@ -77,6 +77,7 @@ EXCEPTIONS = {
     "al_ray.apps.drift.folder.use_of_suggestions",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
+    "al_ray.storage.databases.port.INSTALL",
     # The words after `jobs.`.
     "al_ray.cli._shared.called.OF_API",
 }
@@ -325,6 +326,7 @@ IN_FLAGS = {
     # Of pip.
     "al_ray.oracles.llm.client.INSTALL",
     "al_ray.runs.trackers.mlflow.INSTALL",
+    "al_ray.storage.databases.port.INSTALL",
 }
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +26,8 @@ from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.run_folder import bound_config
+from al_ray.storage.databases.frames import ArrowStream
+from al_ray.storage.databases.table_path import TablePath, table_path
 from al_ray.storage.uri import StoragePath, storage_path
 
 CODES = {WORDS[code]: code for code in (YES, NO, UNSURE)}
@@ -56,7 +57,7 @@ class LabelCorrection:
 
 def correct_labels(
     run: str | StoragePath,
-    labels: str | Path | Sequence[tuple[str, str, str]],
+    labels: str | TablePath | ArrowStream | Sequence[tuple[str, str, str]],
     *,
     columns: str = LABEL_COLUMNS,
     table: TableOptions = TABLE,
@@ -83,9 +84,9 @@ def correct_labels(
     path = storage_path(str(run))
     config, faults = bound_config(path), BadRowLog(table.bad_rows, OR_SKIP)
     with writing(path, None) as folder:
-        if isinstance(labels, str | Path):
+        if not isinstance(labels, Sequence) or isinstance(labels, str):
             names = label_column_names("`columns`", columns)
-            content = read_task_labels(Path(labels), names, labels_reading(table), folder.task, faults, split)
+            content = read_task_labels(table_path(labels), names, labels_reading(table), folder.task, faults, split)
             pairs, codes = content.pairs, content.labels
         else:
             pairs, codes = _labels_of(labels, folder.task)

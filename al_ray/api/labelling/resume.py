@@ -1,5 +1,6 @@
 """The call that trains a run on the labels that it has."""
 
+from pathlib import Path
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -7,7 +8,8 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.naming import Code, call, config_at, options_of
 from al_ray.runs.run_folder import bound_config
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.databases.table_path import TablePath
+from al_ray.storage.uri import StoragePath, Uri
 
 
 def resume_call(run: StoragePath, rounds: int, task: StoragePath | None = None) -> str:
@@ -25,11 +27,11 @@ def hint(config: RunConfig) -> str:
     return f" (with all options of {options[0][0].partition('.')[0]} as before)" if options else ""
 
 
-def step_after_import(run: StoragePath, rounds: int, task: StoragePath | None, source: StoragePath) -> str:
+def step_after_import(run: StoragePath, rounds: int, task: StoragePath | None, source: TablePath) -> str:
     """Return the call that trains on imported labels, in words. source: where they came from."""
     if (run / "config.json").exists():
         return f"to train on them{hint(bound_config(run))}: {resume_call(run, rounds)}"
-    if not (source / "config.json").exists():
+    if not isinstance(source, Path | Uri) or not (source / "config.json").exists():
         return f"to train on them (add the options of the run): {resume_call(run, rounds, task)}"
     # A new run with the options of the run that had the labels.
     other = bound_config(source)

@@ -305,7 +305,7 @@ def _write_tables(
             file = stack.enter_context(parquet.open("wb"))
             writer = stack.enter_context(pq.ParquetWriter(file, schema, write_page_checksum=True))
         for table in tables:
-            sheet.write_table(cells.checked(_as_sheet(table)))
+            sheet.write_table(cells.checked(as_sheet(table)))
             if writer is not None:
                 writer.write_table(table)
 
@@ -316,7 +316,8 @@ def _of_sheet(schema: pa.Schema) -> pa.Schema:
     return schema if at < 0 else schema.set(at, pa.field(WHY.name, pa.string()))
 
 
-def _as_sheet(table: pa.Table) -> pa.Table:
+def as_sheet(table: pa.Table) -> pa.Table:
+    """Return a table with the column `why` in words."""
     at = table.schema.get_field_index(WHY.name)
     return table if at < 0 else table.set_column(at, WHY.name, in_words(table.column(at)))
 

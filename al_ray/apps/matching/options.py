@@ -11,7 +11,14 @@ from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.config.index import NEIGHBOURS, PROBES, Neighbours, Probes
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
-from al_ray.datasets.tables.format_options import ColumnNames, FieldRules, TablePaths
+from al_ray.datasets.tables.format_options import (
+    ColumnNames,
+    DatabaseTable,
+    FieldRules,
+    TablePaths,
+    database_table,
+    normalize_tables,
+)
 from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
@@ -117,8 +124,8 @@ class MatchOptions(CutoffOptions):
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
     left: TablePaths | None = None
-    """Table of texts (a file, or several with the same columns), or a task folder. Alone: its texts are matched with
-    each other."""
+    """Table of texts (a file or a table of a database, or several with the same columns), or a task folder. Alone: its
+    texts are matched with each other."""
     right: TablePaths | None = None
     """Table of the texts to match with those of --left: a file, or several."""
     complete: bool = False
@@ -168,6 +175,11 @@ class MatchOptions(CutoffOptions):
     escape_formulas: bool = False
     """In CSV files, put a quote before cells that a spreadsheet would run as a formula. These texts and ids then differ
     from those of the tables; those in the Parquet files do not."""
+    matches_table: DatabaseTable | None = None
+    """Also write the matches into a table of a database, such as duckdb:shop.db?table=matches: all rows or none, and in
+    place of those of an earlier call with the same folder alone (docs/tables.md)."""
+    clusters_table: DatabaseTable | None = None
+    """Also write the clusters into a table of the same database, in the same transaction."""
     drift: bool = True
     """Compare the texts with those of training, and warn where they differ much (docs/match.md)."""
     suggest: Annotated[int | None, Between(1, 10_000)] = None
@@ -190,6 +202,10 @@ class MatchOptions(CutoffOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
         super().__post_init__()
+        normalize_tables(self, "left", "right")
+        for name in ("matches_table", "clusters_table"):
+            address = getattr(self, name)
+            object.__setattr__(self, name, None if address is None else database_table(str(address)))
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give `left=FILE`")
         for name, value in (("`at_most_one`", self.at_most_one), ("`split_bridges`", self.split_bridges)):

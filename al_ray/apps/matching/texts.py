@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
@@ -27,7 +28,7 @@ from al_ray.datasets.tables.to_task import read_corpus, read_own
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.datasets.tsv import Report
 from al_ray.matcher.model_file import read_model
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 # Of the task's own tables: which columns are read, and which pairs can match.
 MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column", "same", "different")
@@ -132,7 +133,7 @@ def read_arrived(
     if symmetric and (options.left is None or options.right is not None):
         raise BadOption("the matches are within one table; give the new texts as `left`, without `right`")
     for path in (*paths_of(options.left), *paths_of(options.right)):
-        if _holds_task(path):
+        if isinstance(path, Path | Uri) and _holds_task(path):
             raise BadOption(f"{path} is a task folder; `al_ray.match_into` takes tables, so give one")
     if options.split is not None:
         raise BadOption("`split` goes with a task folder, and `al_ray.match_into` takes tables; leave it out")
@@ -227,7 +228,7 @@ def is_task(options: MatchOptions) -> bool:
 def _task_of(options: MatchOptions) -> StoragePath | None:
     """Return the task folder that is given instead of a table, None for a table; BadOption for one among files."""
     files = paths_of(options.left)
-    folder = next(filter(_holds_task, files), None)
+    folder = next((path for path in files if isinstance(path, Path | Uri) and _holds_task(path)), None)
     if folder is not None and len(files) > 1:
         raise BadOption(f"{option('left', folder)} is a task folder; give it alone, or tables")
     return folder

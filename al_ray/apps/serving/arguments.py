@@ -8,9 +8,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.core.errors import BadOption
+from al_ray.datasets.tables.format_options import stored_table
 from al_ray.storage.uri import storage_path
 
-PATHS = ("model", "known")
+PATHS = {"model": storage_path, "known": stored_table}
 
 
 def options_of(arguments: Mapping[str, Any]) -> ServeOptions:
@@ -25,7 +26,7 @@ def options_of(arguments: Mapping[str, Any]) -> ServeOptions:
         raise BadOption(f"args: {missing[0]} is not given; give {', '.join(required)}")
     content = dict[str, Any]()
     for name, value in arguments.items():
-        given = storage_path(value) if name in PATHS and isinstance(value, str) else value
+        given = PATHS[name](value) if name in PATHS and isinstance(value, str) else value
         adapter = TypeAdapter[Any](hints[name], config={"arbitrary_types_allowed": True})
         try:
             content[name] = adapter.validate_python(given)

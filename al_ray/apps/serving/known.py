@@ -22,6 +22,7 @@ from al_ray.encoders.encoder import TextEncoder
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens
 from al_ray.search.coverage import ChangingTexts, Coverage, CoverageCount, check_coverage, prompt_length
+from al_ray.storage.databases.address import TableAddress
 from al_ray.storage.files import read_json, write_json
 
 
@@ -33,7 +34,9 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
     is none of these, or for a model that cannot match it.
     """
     known = options.known
-    if (known / "task.json").is_file():
+    if isinstance(known, TableAddress):
+        symmetric, texts = _of_table(options, model)
+    elif (known / "task.json").is_file():
         symmetric, texts = _of_task(read_task(known), None, model)
     elif (known / STATE).is_file():
         state, task = read_state(known)
@@ -45,16 +48,20 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
             "`MatchOptions.search.kind='knn'`; give `known` that task folder, or the table"
         )
     else:
-        if model.scores_both_sides and model.run is None:
-            raise BadOption(
-                f"{model.path} is a copy of a model, which does not say whether it matches one table or two, and its "
-                "scores depend on that; give `known` a folder of matches (`al_ray.match`), or the run as `model`"
-            )
-        symmetric = _matches_one_set(model)
-        texts = _texts(_table(options, model, symmetric), None, model)
+        symmetric, texts = _of_table(options, model)
     check_model_of_one_set(model, symmetric)
     matched = model.model.matcher is not None
     return Source(str(known), texts_digest(texts), symmetric, matcher=matched), texts
+
+
+def _of_table(options: ServeOptions, model: MatchingModel) -> tuple[bool, Texts]:
+    if model.scores_both_sides and model.run is None:
+        raise BadOption(
+            f"{model.path} is a copy of a model, which does not say whether it matches one table or two, and its "
+            "scores depend on that; give `known` a folder of matches (`al_ray.match`), or the run as `model`"
+        )
+    symmetric = _matches_one_set(model)
+    return symmetric, _texts(_table(options, model, symmetric), None, model)
 
 
 def _matches_one_set(model: MatchingModel) -> bool:
@@ -104,7 +111,7 @@ def _of_task(task: Task, clusters: list[int] | None, model: MatchingModel) -> tu
 
 
 def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus:
-    if options.known.is_dir():
+    if not isinstance(options.known, TableAddress) and options.known.is_dir():
         raise BadOption(
             f"{option('known', options.known)} is a folder without a task or matches of tables; give a table, a task "
             "folder, or a folder that `al_ray.match` wrote"

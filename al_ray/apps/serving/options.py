@@ -9,7 +9,7 @@ from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.config.index import SERVED_PROBES, ServedProbes
 from al_ray.core.errors import BadOption
-from al_ray.datasets.tables.format_options import ColumnNames
+from al_ray.datasets.tables.format_options import ColumnNames, StoredTable, stored_table
 from al_ray.datasets.tables.reader import Format
 from al_ray.metrics.handover import RoundName
 from al_ray.storage.uri import StoragePath
@@ -27,9 +27,9 @@ class ServeOptions(CutoffOptions):
     round: RoundName = None
     """Round of the run whose model answers; 0 is the untrained encoder, last the last one. Default: the best by the
     figures of the run."""
-    known: StoragePath
-    """The known texts: a table (a file), a task folder, or a folder of matches, whose clusters are answered, too. Read
-    when --store is made; after that the texts are those of --store."""
+    known: StoredTable
+    """The known texts: a table (a file, or a table of a database), a task folder, or a folder of matches, whose
+    clusters are answered, too. Read when --store is made; after that the texts are those of --store."""
     store: Path
     """Folder of the known texts as they change: each change is on disk before it is acknowledged."""
     limit: Annotated[int, Between(1, 10_000)] = 10
@@ -79,6 +79,8 @@ class ServeOptions(CutoffOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for options that exclude one another."""
         super().__post_init__()
+        if isinstance(self.known, str):
+            object.__setattr__(self, "known", stored_table(self.known))
         if self.most_replicas is not None and self.most_replicas < self.replicas:
             raise BadOption(
                 f"`most_replicas` is {self.most_replicas} and `replicas` {self.replicas}; give as many or more"

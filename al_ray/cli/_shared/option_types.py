@@ -7,10 +7,18 @@ from typing import Annotated, Any
 from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.api.files import StoragePath, Uri, storage_path
-from al_ray.api.option_types import LABEL_COLUMNS, ColumnNames, Guarantee, RoundName, with_guarantee
+from al_ray.api.option_types import (
+    LABEL_COLUMNS,
+    ColumnNames,
+    Guarantee,
+    OneTable,
+    RoundName,
+    StoredTable,
+    with_guarantee,
+)
 
 __all__ = ["LABEL_COLUMNS", "ColumnNames", "Numbers", "PathOrUri", "RoundName", "StoragePath", "Uri", "Words"]
-__all__ += ["Guarantee", "storage_path", "with_guarantee"]
+__all__ += ["Guarantee", "OneTable", "StoredTable", "storage_path", "with_guarantee"]
 
 PathOrUri = Annotated[
     StoragePath,

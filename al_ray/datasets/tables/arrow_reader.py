@@ -1,4 +1,4 @@
-"""Read columns of a user's Parquet or Arrow file as text."""
+"""Read columns of a user's Parquet or Arrow file, table of a database or data frame as text."""
 
 import uuid
 from pathlib import Path
@@ -7,8 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
-from al_ray.datasets.tables.columns import TableRows, check_columns, compute, concatenate, trim_cells
+from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, compute, concatenate, trim_cells
 from al_ray.storage.bounded_parquet import BoundedParquet
+from al_ray.storage.databases.address import TableAddress
+from al_ray.storage.databases.frames import FrameTable, open_frame
+from al_ray.storage.databases.reading import open_table
+from al_ray.storage.databases.table_path import TablePath
 from al_ray.storage.uri import StoragePath
 
 ARROW_FILE = b"ARROW1"  # First bytes of an Arrow file; a stream has none.
@@ -50,12 +54,31 @@ def _open_arrow(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.Re
     return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
 
 
+def read_stream(path: TableAddress | FrameTable, columns: list[str], naming: str) -> TableRows:
+    """Read columns of a table of a database or of a data frame, a batch at a time; errors name the table.
+
+    The rows of a database have no order of their own: they are sorted by their cells, in the order of the columns.
+    """
+    opened = open_frame(path) if isinstance(path, FrameTable) else open_table(path)
+    with opened as stream:
+        check_columns(str(path), columns, stream.columns, naming)
+        parts: list[list[Cells]] = [[] for _ in columns]
+        rows = 0
+        for batch in stream.batches(columns):
+            rows += batch.num_rows
+            for part, name, column in zip(parts, columns, batch.columns, strict=True):
+                part.append(trim_cells(concatenate(_as_text(path, name, pa.chunked_array([column])).chunks)))
+    cells = {name: concatenate(part) for name, part in zip(columns, parts, strict=True)}
+    sheet = TableRows(path, cells, np.arange(rows, dtype=np.int64), None)
+    return sheet if isinstance(path, FrameTable) else sheet.sorted()
+
+
 def _rows(path: StoragePath, table: pa.Table, columns: list[str]) -> TableRows:
     cells = {name: trim_cells(concatenate(_as_text(path, name, table[name]).chunks)) for name in columns}
     return TableRows(path, cells, np.arange(table.num_rows, dtype=np.int64), None)
 
 
-def _as_text(path: StoragePath, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _as_text(path: TablePath, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a column to text: scalars of any type, or lists of them, joined by a space. BadFile for anything else."""
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
@@ -65,6 +88,9 @@ def _as_text(path: StoragePath, name: str, column: pa.ChunkedArray) -> pa.Chunke
     if isinstance(kind, pa.UuidType):
         texts = [None if value is None else str(uuid.UUID(str(value))) for value in column.to_pylist()]
         return pa.chunked_array([pa.array(texts, pa.large_string())])
+    if isinstance(kind, pa.BaseExtensionType):
+        # Such as a number of PostgreSQL of any length, which its driver sends as text.
+        return _as_text(path, name, pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
     if pa.types.is_floating(kind):
         values = column.to_numpy()
         # NumPy writes numbers as Python does; Arrow writes 12.0 as 12. A null has become NaN.
@@ -87,7 +113,7 @@ def _as_text(path: StoragePath, name: str, column: pa.ChunkedArray) -> pa.Chunke
     return texts
 
 
-def _joined(path: StoragePath, name: str, lists: pa.ListArray) -> pa.LargeStringArray:
+def _joined(path: TablePath, name: str, lists: pa.ListArray) -> pa.LargeStringArray:
     """(n,) lists -> (n,) texts of their values, without empty ones, joined by a space; null where there is no value."""
     places = np.asarray(compute.list_parent_indices(lists))
     values = trim_cells(concatenate(_as_text(path, name, pa.chunked_array([compute.list_flatten(lists)])).chunks))

@@ -17,7 +17,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
 from al_ray.datasets.canonical_cells import canonical_cells
 from al_ray.datasets.tsv import BadRowLog
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.databases.table_path import TablePath
 
 Cells: TypeAlias = pa.LargeStringArray
 # Arrow creates these functions at import, where type checkers cannot see them.
@@ -40,11 +40,11 @@ class TableRows:
     NO_LINE for a row of Parquet.
     """
 
-    path: StoragePath
+    path: TablePath
     cells: dict[str, Cells]
     numbers: Rows
     lines: Rows | None
-    others: tuple[StoragePath, ...] = ()
+    others: tuple[TablePath, ...] = ()
     file_of: Rows | None = None
 
     def __len__(self) -> int:
@@ -74,6 +74,13 @@ class TableRows:
         lines, file_of = (None if rows is None else rows[mask] for rows in (self.lines, self.file_of))
         return TableRows(self.path, cells, self.numbers[mask], lines, self.others, file_of)
 
+    def sorted(self) -> "TableRows":
+        """Return the rows in the order of their cells, by the bytes of the first column, then of the others."""
+        keys = [(name, "ascending") for name in self.cells]
+        rows = compute.sort_indices(pa.table(self.cells), sort_keys=keys)
+        cells = {name: column.take(rows) for name, column in self.cells.items()}
+        return replace(self, cells=cells, numbers=self.numbers[rows.to_numpy()])
+
     def reject(self, bad: Mask, reason: Callable[[int], str], faults: BadRowLog) -> "TableRows":
         """Return the rows that are not `bad`; BadFile if all are. reason: row -> what is wrong with it."""
         for row in np.flatnonzero(bad).tolist():
@@ -92,7 +99,7 @@ class TableRows:
         return whole
 
 
-def name_files(paths: Sequence[StoragePath]) -> str:
+def name_files(paths: Sequence[TablePath]) -> str:
     """Return the names of files, separated by commas; the first one and their number if they are many."""
     if len(paths) > NAMED:
         return f"{paths[0]} and {len(paths) - 1} other files"

@@ -25,7 +25,7 @@ from al_ray.datasets.pair_rules import read_values
 from al_ray.datasets.splitting import whole_space
 from al_ray.datasets.strings import as_array
 from al_ray.datasets.tables.columns import TableRows, compute
-from al_ray.datasets.tables.format_options import FORMAT, inherited_format, paths_of
+from al_ray.datasets.tables.format_options import FORMAT, inherited_format, paths_of, side_of
 from al_ray.datasets.tables.groups import describe_groups, pair_rule, stored_cells
 from al_ray.datasets.tables.label_tables import read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
@@ -34,6 +34,8 @@ from al_ray.datasets.tables.texts import SideTexts, describe_texts, length_cell,
 from al_ray.datasets.tables.to_task import decided_pairs, read_collection, side_texts
 from al_ray.datasets.task_folder import read_about, read_task, sealed
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.storage.databases.frames import ArrowStream
+from al_ray.storage.databases.table_path import TablePath, table_path
 from al_ray.storage.uri import StoragePath, storage_path
 
 # Options of a task that hold for the tables that extend it.
@@ -59,7 +61,7 @@ class GrownSide:
     read: tuple[str, ...] = ()
 
 
-Table = str | StoragePath | Sequence[str | StoragePath] | None
+Table = str | TablePath | ArrowStream | Sequence[str | TablePath | ArrowStream] | None
 
 
 def extension_of(task: str | StoragePath, left: Table = None, right: Table = None) -> OwnTexts:
@@ -67,7 +69,7 @@ def extension_of(task: str | StoragePath, left: Table = None, right: Table = Non
 
     `al_ray.prepare` makes the new task of them; to change an option use `dataclasses.replace`.
 
-    left, right: a file, or several.
+    left, right: a file, a table of a database or a data frame, or several.
 
     Examples:
         >>> may, june = folder / "may.jsonl", folder / "june.jsonl"
@@ -87,14 +89,9 @@ def extension_of(task: str | StoragePath, left: Table = None, right: Table = Non
     mapping = _mapping(folder)
     known = {one.name for one in fields(OwnTexts)}
     options = {name: mapping[name] for name in INHERITED if name in mapping and name in known}
-    tables = [_table(side) for side in (left, right)]
+    tables = [side_of(side) for side in (left, right)]
     form = inherited_format(mapping, [path for side in tables for path in paths_of(side)])
     return OwnTexts(**options, **form, left=tables[0], right=tables[1], extend=folder)
-
-
-def _table(files: Table) -> StoragePath | tuple[StoragePath, ...] | None:
-    paths = paths_of(files)
-    return paths[0] if len(paths) == 1 else paths or None
 
 
 def _mapping(task: StoragePath) -> dict[str, Any]:
@@ -275,7 +272,7 @@ def _given_labels(
     texts = [replace(side.texts, name=name) for side, name in zip(sides, names, strict=True)]
     reading = replace(options.reading, naming="; name its columns with `label_columns`")
     columns = options.columns_of_labels()
-    table = read_label_table(options.labels, columns, reading, (texts[0], texts[1]), space, faults)
+    table = read_label_table(table_path(options.labels), columns, reading, (texts[0], texts[1]), space, faults)
     keys = space.keys(table.pairs)
     yes, no = (np.isin(keys, space.keys(pairs)) for pairs in (kept.positives, kept.negatives))
     odd = (no & (table.labels == YES)) | (yes & (table.labels == NO) & (not (options.closure and space.symmetric)))

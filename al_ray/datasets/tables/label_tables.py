@@ -24,6 +24,9 @@ from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.storage.databases.address import TableAddress
+from al_ray.storage.databases.table_path import TablePath
+from al_ray.storage.databases.writing import NewTable, owner_of, write_tables, written_schema
 from al_ray.storage.files import in_one_step
 from al_ray.storage.formulas import FormulaCells, formula_advice
 from al_ray.storage.uri import StoragePath
@@ -67,7 +70,7 @@ class LabelTable:
 
 
 def read_task_labels(
-    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
+    path: TablePath, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
 ) -> LabelTable:
     """Read labels of pairs of a task's split; see `read_label_table`."""
     return read_label_table(path, columns, reading, _sides(task), task.split(split).space, faults)
@@ -79,7 +82,7 @@ def task_labels(sheet: TableRows, task: Task, faults: BadRowLog, hint: str) -> L
 
 
 def read_label_table(
-    path: Path,
+    path: TablePath,
     columns: Sequence[str],
     reading: TableFormat,
     sides: tuple[SideTexts, SideTexts],
@@ -217,6 +220,12 @@ def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
         values = *task.ids_of(chosen.pairs), words, chosen.rounds, list(chosen.sources)
         columns |= dict(zip(EVERY, values, strict=True))
     return pa.table(columns)
+
+
+def write_label_table(address: TableAddress, table: pa.Table, run: StoragePath) -> None:
+    """Write a table of labels into a database, in place of that which the same run wrote before."""
+    schema = written_schema(table.schema)
+    write_tables([NewTable(address, schema, lambda: iter(table.cast(schema).to_batches()))], owner_of("labels", run))
 
 
 def write_labels(path: StoragePath, table: pa.Table, escape_formulas: bool = False) -> None:

@@ -3,13 +3,22 @@
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from al_ray.core.errors import BadOption
 from al_ray.core.task import FieldType, LabelsAre
 from al_ray.datasets.field_types import parse_types
-from al_ray.datasets.tables.format_options import ColumnNames, TableOptions, TablePaths, TypedNames, paths_of
+from al_ray.datasets.tables.format_options import (
+    ColumnNames,
+    OneTable,
+    TableOptions,
+    TablePaths,
+    TypedNames,
+    normalize_tables,
+    paths_of,
+    require_ids_of,
+)
 from al_ray.datasets.tables.reader import FORMATS, TableFormat
+from al_ray.storage.databases.table_path import TablePath, is_file
 from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
@@ -24,8 +33,8 @@ class OwnTexts(TableOptions):
     """Text columns, separated by commas or spaces; their texts are joined by a space. With --source those of the first
     text, then as many of the second: t1,t2."""
     left: TablePaths | None = None
-    """Table of texts: a file, or several with the same columns. Without --right the task pairs all of its texts with
-    each other, unordered."""
+    """Table of texts: a file or a table of a database (docs/tables.md), or several with the same columns. Without
+    --right the task pairs all of its texts with each other, unordered."""
     right: TablePaths | None = None
     """Table of the texts to pair with those of --left: a file, or several."""
     id_column: str | None = None
@@ -37,11 +46,11 @@ class OwnTexts(TableOptions):
     fields: TypedNames | None = None
     """Types of several --text-columns, where the printed ones are wrong: price:number,born:date. Types are text, name
     (short), number, date, code (identifier) and category. They decide how a matcher compares two records."""
-    labels: Path | None = None
+    labels: OneTable | None = None
     """Table of labels: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
     label_columns: ColumnNames | None = None
     """Columns of --labels: two ids and a label (left,right,label when not given). Two columns: all match."""
-    source: Path | None = None
+    source: OneTable | None = None
     """Table with two texts in each row, instead of --left. Equal texts become one; ids are numbers from 0."""
     labels_are: LabelsAre = "partial"
     """complete: every match is labelled, so a pair without a label is a negative, and average precision over all pairs
@@ -67,6 +76,10 @@ class OwnTexts(TableOptions):
     extend: StoragePath | None = None
     """Task folder made by prepare pairs: the new task has its texts, splits and labels, and the rows of --left and
     --right. New texts are in train. Options that are not given are those of that task."""
+
+    def __post_init__(self) -> None:
+        """Take tables as paths, addresses or data frames."""
+        normalize_tables(self, "left", "right", "labels", "source")
 
     def check(self) -> None:
         """Validate the combination of options, before any file is read."""
@@ -133,14 +146,14 @@ class OwnTexts(TableOptions):
         sides = {"`left`": (self.left, self.id_column), "`right`": (self.right, self.right_id_column or self.id_column)}
         for side, (tables, ids) in sides.items():
             _check_several(side, paths_of(tables), ids)
-        others = [path for path in (self.labels, self.source) if path is not None]
-        files = [*paths_of(self.left), *paths_of(self.right), *others]
-        delimiters = {FORMATS[self.reading.format_of(path)].delimiter for path in files}
+            require_ids_of(side, paths_of(tables), ids)
+        tables = [path for one in (self.left, self.right, self.labels, self.source) for path in paths_of(one)]
+        delimiters = {FORMATS[self.reading.format_of(path)].delimiter for path in tables if is_file(path)}
         if not any(delimiters) and (self.delimiter or self.quoting == "none" or not self.header):
             raise BadOption(
                 "`delimiter`, `quoting` and `header=False` are for CSV and TSV files, and no such file is given"
             )
-        if self.right is not None and self.left == self.right and self.right_text_columns is None:
+        if self.right is not None and paths_of(self.left) == paths_of(self.right) and self.right_text_columns is None:
             raise BadOption("`right` is the same file as `left`; leave it out to pair a collection with itself")
 
     def columns_of_rule(self) -> dict[str, tuple[str, ...]]:
@@ -166,7 +179,7 @@ class OwnTexts(TableOptions):
         return label_column_names("`label_columns`", self.label_columns or LABEL_COLUMNS)
 
 
-def _check_several(side: str, files: Sequence[StoragePath], id_column: str | None) -> None:
+def _check_several(side: str, files: Sequence[TablePath], id_column: str | None) -> None:
     """Raise BadOption for several files that give no ids, or for a file that is given twice."""
     twice = next((path for number, path in enumerate(files) if path in files[:number]), None)
     if twice is not None:

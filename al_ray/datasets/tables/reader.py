@@ -25,12 +25,13 @@ import pyarrow as pa
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.naming import option
 from al_ray.datasets.canonical_cells import json_cell
-from al_ray.datasets.tables.arrow_reader import read_arrow_table, read_parquet_table
+from al_ray.datasets.tables.arrow_reader import read_arrow_table, read_parquet_table, read_stream
 from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, concatenate, trim_cells
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.storage.compressed import CODECS, DAMAGED, codec_of, inner_suffix, opened_plain
+from al_ray.storage.databases.table_path import TablePath, is_file
 from al_ray.storage.download import local_file
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, Uri
 
 
 @dataclass(frozen=True)
@@ -118,21 +119,29 @@ class TableFormat:
         return form
 
 
-def read_table(path: StoragePath, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
-    """Read columns of a file or an object; a row that cannot be read goes to `faults`."""
-    form = reading.format_of(path)
-    _check_kind(path, form, reading)
+def read_table(path: TablePath, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
+    """Read columns of a table; a row that cannot be read goes to `faults`. reading: the format of a file."""
     names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
-    with local_file(path) as local:
-        if form in BINARY:
-            sheet = BINARY[form](path, local, names, reading.naming)
-        else:
-            with _opened(path, local, form, reading) as file:
-                sheet = _lines(path, file, names, form, reading, faults)
+    if isinstance(path, Path | Uri):
+        sheet = _read_file(path, names, reading, faults)
+    else:
+        sheet = read_stream(path, names, reading.naming)
     if not len(sheet):
         readable = " that can be read" if len(faults.skipped) > skipped else ""
-        raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
+        raise BadFile(
+            f"{path} holds no row{readable}; is it the right {'file, and whole' if is_file(path) else 'table'}?"
+        )
     return sheet
+
+
+def _read_file(path: StoragePath, names: list[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
+    form = reading.format_of(path)
+    _check_kind(path, form, reading)
+    with local_file(path) as local:
+        if form in BINARY:
+            return BINARY[form](path, local, names, reading.naming)
+        with _opened(path, local, form, reading) as file:
+            return _lines(path, file, names, form, reading, faults)
 
 
 def _check_kind(path: StoragePath, form: Format, reading: TableFormat) -> None:

@@ -45,8 +45,8 @@ from al_ray.datasets.tables.texts import (
     spell_alike,
 )
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
-from al_ray.storage.compressed import inner_stem
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.databases.address import TableAddress
+from al_ray.storage.databases.table_path import TablePath, table_path, table_stem
 
 
 def read_own(options: OwnTexts, shares: Shares, more: Sequence[str] = ()) -> tuple[Task, Report]:
@@ -74,9 +74,9 @@ def read_own(options: OwnTexts, shares: Shares, more: Sequence[str] = ()) -> tup
     return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, read)
 
 
-def _name(files: Sequence[StoragePath]) -> str:
+def _name(files: Sequence[TablePath]) -> str:
     """Return the name of a side: that of its file, or of the first one and how many more there are."""
-    return inner_stem(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return table_stem(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def read_corpus(options: OwnTexts, more: Sequence[str] = ()) -> tuple[Corpus, Report]:
@@ -118,7 +118,7 @@ def _collections(options: OwnTexts, faults: BadRowLog, more: Sequence[str]) -> P
             options.columns_of_labels(),
             replace(options.reading, naming="; name its columns with `label_columns`"),
         )
-        table = read_label_table(options.labels, columns, reading, (left, right), space, faults, hint)
+        table = read_label_table(table_path(options.labels), columns, reading, (left, right), space, faults, hint)
         known = decided_pairs(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")
     return ParsedTables(left, right, known, split_of, tuple(read), rule)
@@ -141,7 +141,9 @@ def read_collection(
     names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ()), *more]
     parts = list[TableRows]()
     for path in paths_of(tables):
-        part = read_table(path, names, options.reading, faults)
+        # The rows of a database are sorted by the first column.
+        by_id = sorted(names, key=lambda name: name != id_column) if isinstance(path, TableAddress) else names
+        part = read_table(path, by_id, options.reading, faults)
         numbers = pa.array(part.numbers).cast(pa.large_string())
         cells = {
             "id": numbers if id_column is None else as_ids(part.cells[id_column]),
@@ -177,8 +179,8 @@ def decided_pairs(table: LabelTable, space: PairSpace) -> PairLabels:
 
 def _labelled_pairs(options: OwnTexts, faults: BadRowLog) -> ParsedTables:
     """Read one table with two texts in each row."""
-    path = options.source
-    assert path is not None
+    assert options.source is not None
+    path = table_path(options.source)
     columns = column_names("`text_columns`", options.text_columns)
     halves = {"one": columns[: len(columns) // 2], "other": columns[len(columns) // 2 :]}
     others = {"label": options.label_column, "split": options.split_column}

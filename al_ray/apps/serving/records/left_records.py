@@ -13,6 +13,7 @@ from al_ray.core.naming import option
 from al_ray.core.task import Corpus
 from al_ray.datasets.task_folder import read_task
 from al_ray.matcher.comparisons.records import Field
+from al_ray.storage.databases.address import TableAddress
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,11 @@ def left_texts(options: ServeOptions, model: MatchingModel, symmetric: bool) -> 
     """
     if symmetric or not model.knows_both_sides:
         return None
-    if (options.known / "task.json").is_file():
-        return read_task(options.known).left
-    if (options.known / STATE).is_file():
-        return read_state(options.known)[1].left
+    known = options.known
+    if not isinstance(known, TableAddress) and (known / "task.json").is_file():
+        return read_task(known).left
+    if not isinstance(known, TableAddress) and (known / STATE).is_file():
+        return read_state(known)[1].left
     if model.run is None:
         raise BadOption(
             f"{option('known', options.known)} has the right texts alone, and {model.path}, a copy of a model, knows "

@@ -1,0 +1,1 @@
+"""Tables of databases, and data frames: their addresses, reading them as Arrow record batches, writing them whole."""
