@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
+from al_ray.datasets.given_vectors import is_list, parse_lists
 from al_ray.datasets.tables.columns import TableRows, check_columns, compute, concatenate, trim_cells
 from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.uri import StoragePath
@@ -14,10 +15,13 @@ from al_ray.storage.uri import StoragePath
 ARROW_FILE = b"ARROW1"  # First bytes of an Arrow file; a stream has none.
 
 
-def read_parquet_table(path: StoragePath, local: Path, columns: list[str], naming: str) -> TableRows:
+def read_parquet_table(
+    path: StoragePath, local: Path, columns: list[str], naming: str, vectors: str | None = None
+) -> TableRows:
     """Read columns of a Parquet file, of which there is a local copy; errors name the file.
 
-    naming: how to name other columns, in the message on a missing one.
+    naming: how to name other columns, in the message on a missing one. vectors: a column whose lists of numbers stay
+    lists.
     """
     try:
         with local.open("rb") as file:
@@ -27,10 +31,12 @@ def read_parquet_table(path: StoragePath, local: Path, columns: list[str], namin
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]
         raise BadFile(f"{path} cannot be read as Parquet ({reason}); is it whole, and of that format?") from error
-    return _rows(path, table, columns)
+    return _rows(path, table, columns, vectors)
 
 
-def read_arrow_table(path: StoragePath, local: Path, columns: list[str], naming: str) -> TableRows:
+def read_arrow_table(
+    path: StoragePath, local: Path, columns: list[str], naming: str, vectors: str | None = None
+) -> TableRows:
     """Read columns of an Arrow IPC file or stream (Feather), of which there is a local copy; errors name the file."""
     try:
         with pa.memory_map(str(local)) as file:
@@ -38,7 +44,7 @@ def read_arrow_table(path: StoragePath, local: Path, columns: list[str], naming:
             # Before anything looks at a value: offsets of a damaged file point anywhere.
             table.validate(full=True)
             check_columns(str(path), columns, table.schema.names, naming)
-            return _rows(path, table, columns)
+            return _rows(path, table, columns, vectors)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]
         raise BadFile(f"{path} cannot be read as Arrow ({reason}); is it whole, and of that format?") from error
@@ -50,8 +56,12 @@ def _open_arrow(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.Re
     return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
 
 
-def _rows(path: StoragePath, table: pa.Table, columns: list[str]) -> TableRows:
-    cells = {name: trim_cells(concatenate(_as_text(path, name, table[name]).chunks)) for name in columns}
+def _rows(path: StoragePath, table: pa.Table, columns: list[str], vectors: str | None) -> TableRows:
+    lists = {name: table[name] for name in columns if name == vectors and is_list(table[name].type)}
+    cells = {
+        name: trim_cells(concatenate(_as_text(path, name, table[name]).chunks)) for name in columns if name not in lists
+    }
+    cells |= {name: parse_lists(column.combine_chunks()) for name, column in lists.items()}
     return TableRows(path, cells, np.arange(table.num_rows, dtype=np.int64), None)
 
 

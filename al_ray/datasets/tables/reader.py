@@ -81,6 +81,7 @@ class TableFormat:
     header: bool = True
     fixed: bool = False
     naming: str = ""  # How to name other columns, in messages on a missing one.
+    vectors: str | None = None  # A column of lists of numbers, which are no text.
 
     def __post_init__(self) -> None:
         """Validate encoding and delimiter."""
@@ -125,7 +126,7 @@ def read_table(path: StoragePath, columns: Sequence[str], reading: TableFormat, 
     names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
     with local_file(path) as local:
         if form in BINARY:
-            sheet = BINARY[form](path, local, names, reading.naming)
+            sheet = BINARY[form](path, local, names, reading.naming, reading.vectors)
         else:
             with _opened(path, local, form, reading) as file:
                 sheet = _lines(path, file, names, form, reading, faults)
