@@ -82,14 +82,14 @@ class RecordModel:
     ) -> RecordScores:
         """Find the candidates of records and return p of each: what `match` gives for these tables.
 
-        right: None for a model within one table. vectors: (n, d) of the left records, then (m, d) of the right ones, for
-        a model whose encoder is `vectors-d` (docs/vectors.md), of any length but 0. p depends on all records that are given: they are what a pair's rank
-        is among. It is that of `match` to the bit if records come in the order of their ids, as `match` sorts them
-        (whole numbers by value, then other ids by their characters).
+        right: None for a model within one table. vectors: (n, d) of left, then (m, d) of right records, for a model
+        with the encoder `vectors-d` (docs/vectors.md). p depends on all records that are given: they are what a
+        pair's rank is among. It is that of `match` to the bit if records come in the order of their ids, as `match`
+        sorts them (whole numbers by value, then other ids by their characters).
 
         Raises:
-            BadOption: for a side or vectors too few or too many, records without a field of the model or with another one, or
-                cells that are no strings.
+            BadOption: for a side or vectors too few or too many, records without a field of the model or with another
+                one, or cells that are no strings.
         """
         if (right is None) != self.symmetric:
             wanted = "one table: leave out right" if self.symmetric else "two tables: give right"
