@@ -150,3 +150,15 @@ def test_a_service_and_match_into_refuse_vectors_that_are_given(ran, tmp_path):
         al_ray.match_into(tmp_path / "matches", al_ray.MatchOptions(left=ran.tables["left"]))
     with pytest.raises(BadOption, match="requests of a service have none"):
         check_model_of_one_set(open_model(ran.runs["vectors"].path), False)
+
+
+def test_prepare_names_the_encoder_an_export_is_refused_and_a_plan_encodes_nothing(ran, tmp_path):
+    prepared = al_ray.prepare(replace(ran.source, vectors_column="embedding"), tmp_path / "task")
+    assert "next, by the vectors of the texts" in "\n".join(prepared.lines())
+    assert f"encoder='vectors-{DIMENSION}'" in "\n".join(prepared.lines())
+    with pytest.raises(BadOption, match="no encoder to export"):
+        al_ray.export_model(ran.runs["vectors"], al_ray.ExportOptions(format="onnx"), tmp_path / "export")
+    options = al_ray.PlanOptions(texts=10_000, matcher="on")
+    by_texts, by_vectors = (al_ray.plan(one).plan for one in (options, replace(options, encoder="vectors-384")))
+    assert by_texts.stage("embed").seconds > 0
+    assert by_vectors.stage("embed").seconds == 0
