@@ -19,7 +19,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig, family_of
 from al_ray.core.errors import BadFile, BadOption, WriteErrors
 from al_ray.core.labels import Model
-from al_ray.core.naming import Code, call, option
+from al_ray.core.naming import Code, call
 from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
@@ -240,12 +240,12 @@ def check_given_vectors(encoder: EncoderConfig, task: Task) -> None:
     for side, corpus in {"left": task.left, "right": task.right}.items():
         if corpus.vectors is None:
             raise BadOption(
-                f"{option('encoder', encoder.encoder)}: the {side} texts of {task.name!r} have no vectors; prepare the "
+                f"encoder {encoder.encoder}: the {side} texts of {task.name!r} have no vectors; prepare the "
                 "task with their column (`OwnTexts.vectors_column`), or give another encoder"
             )
         if corpus.vectors.shape[1] != dimension_of(encoder.encoder):
             raise BadOption(
-                f"{option('encoder', encoder.encoder)}: the vectors of the {side} texts of {task.name!r} have "
+                f"encoder {encoder.encoder}: the vectors of the {side} texts of {task.name!r} have "
                 f"{corpus.vectors.shape[1]:,} numbers; give vectors of the same model on both sides and in every table"
             )
 

@@ -1,14 +1,14 @@
 """Vectors of a user's own beside the texts of a task: a column of a table, checked, and a file of a task folder."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
 from al_ray.core.errors import BadFile
-from al_ray.core.pairs import Rows
+from al_ray.core.pairs import Mask, Rows
 from al_ray.core.vectors import Vectors, dots
 from al_ray.datasets.corpus_file import fix_for
 from al_ray.datasets.tables.columns import TableRows, compute
@@ -39,7 +39,7 @@ def parse_lists(cells: pa.Array) -> pa.LargeListArray:
     return pa.array([None if text is None else _numbers(text) for text in cells.to_pylist()], LISTS)
 
 
-def _numbers(text: str) -> Sequence[float] | None:
+def _numbers(text: str) -> npt.NDArray[np.float32] | None:
     try:
         return np.array(text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split(), dtype=np.float32)
     except ValueError:
@@ -67,8 +67,8 @@ def require_vectors(sheet: TableRows, column: str, faults: BadRowLog) -> TableRo
 
     sheet = sheet.reject(lengths != dimension, wrong_length, faults)
     vectors = vectors_of(sheet, unit=False)
-    finite = np.isfinite(vectors).all(axis=1)
-    empty = finite & ~vectors.any(axis=1)
+    finite: Mask = np.isfinite(vectors).all(axis=1)
+    empty: Mask = finite & (vectors == 0).all(axis=1)
 
     def no_direction(row: int) -> str:
         return f"its vector (column {column!r}) is {'all zeros' if empty[row] else 'not of finite numbers'}"

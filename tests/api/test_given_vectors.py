@@ -19,6 +19,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig
 from al_ray.core.errors import BadOption
 from al_ray.encoders.encoder import untrained
+from al_ray.encoders.prompts import Side
 
 WORDS = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "knoll", "larch")
 COUNT, DIMENSION = 24, 32
@@ -44,7 +45,8 @@ def ran(in_process, tmp_path_factory) -> SimpleNamespace:
     root = tmp_path_factory.mktemp("given")
     tables, vectors, rows = {}, {}, {}
     encoder = untrained(CONFIG.encoding, root)
-    for side, change in (("left", False), ("right", True)):
+    sides: tuple[tuple[Side, bool], ...] = (("left", False), ("right", True))
+    for side, change in sides:
         rows[side] = [record(row, change) for row in range(COUNT)]
         texts = tuple(f"{one['name']} {one['price']}" for one in rows[side])
         vectors[side] = encode_side(encoder, texts, side)

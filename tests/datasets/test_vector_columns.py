@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.task import Task
+from al_ray.core.vectors import Vectors
 from al_ray.datasets.given_vectors import unit_vectors
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.to_task import read_own
@@ -16,6 +18,11 @@ from al_ray.datasets.task_folder import read_task, write_task
 
 VECTORS = [[3.0, 4.0], [0.0, -2.0], [1e-3, 0.0]]
 WHOLE = (1.0, 0.0, 0.0)
+
+
+def vectors_of(task: Task) -> Vectors:
+    assert task.left.vectors is not None
+    return task.left.vectors
 
 
 def table(path, vectors, kind=None):
@@ -41,8 +48,8 @@ def table(path, vectors, kind=None):
 def test_a_column_of_vectors_is_read_and_normalised_from_every_format(tmp_path, name, kind):
     task, _ = read_own(table(tmp_path / name, VECTORS, kind), WHOLE)
     # 3, 4 -> 3/5, 4/5.
-    np.testing.assert_allclose(task.left.vectors, [[0.6, 0.8], [0, -1], [1, 0]], rtol=1e-7)
-    assert task.left.vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors_of(task), [[0.6, 0.8], [0, -1], [1, 0]], rtol=1e-7)
+    assert vectors_of(task).dtype == np.float32
 
 
 def test_unit_vectors_keep_their_bits():
@@ -67,7 +74,7 @@ def test_a_row_with_a_bad_vector_is_named_or_skipped(tmp_path, bad, reason):
     with pytest.raises(BadFile, match=rf"a.parquet:row 3: its vector \(column 'v'\) {reason}"):
         read_own(source, WHOLE)
     task, report = read_own(replace(source, bad_rows="skip"), WHOLE)
-    assert (len(task.left), len(task.left.vectors), len(report.skipped)) == (3, 3, 1)
+    assert (len(task.left), len(vectors_of(task)), len(report.skipped)) == (3, 3, 1)
 
 
 def test_a_cell_that_is_no_list_of_numbers_and_a_column_without_any_are_refused(tmp_path):
@@ -85,8 +92,8 @@ def test_vectors_lie_in_the_folder_and_are_part_of_the_digest(tmp_path):
     write_task(task, tmp_path / "task", {})
     read = read_task(tmp_path / "task")
     assert read.digest == task.digest
-    np.testing.assert_array_equal(read.left.vectors, task.left.vectors)
-    np.save(tmp_path / "task/left-vectors.npy", other.left.vectors)
+    np.testing.assert_array_equal(vectors_of(read), vectors_of(task))
+    np.save(tmp_path / "task/left-vectors.npy", vectors_of(other))
     with pytest.raises(BadFile, match="do not match the digest"):
         read_task(tmp_path / "task")
     (tmp_path / "task/left-vectors.npy").write_bytes(b"\x93NUMPY")
