@@ -102,8 +102,8 @@ class GivenVectors:
     def _refuse_texts(self) -> NoReturn:
         raise BadOption(
             f"encoder {self.config.encoder} reads no texts, only vectors that come with them; match tables that have "
-            "the column of vectors (`al_ray.match`), give vectors beside the records (al_ray.load_matcher), or use a model "
-            "with another encoder"
+            "the column of vectors (`al_ray.match`), give vectors beside the records (al_ray.load_matcher), or use a "
+            "model with another encoder"
         )
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
