@@ -67,8 +67,8 @@ def require_vectors(sheet: TableRows, column: str, faults: BadRowLog) -> TableRo
 
     sheet = sheet.reject(lengths != dimension, wrong_length, faults)
     vectors = vectors_of(sheet, unit=False)
-    finite: Mask = np.isfinite(vectors).all(axis=1)
-    empty: Mask = finite & (vectors == 0).all(axis=1)
+    finite: Mask = np.asarray(np.isfinite(vectors).all(axis=1))
+    empty: Mask = finite & np.asarray((vectors == 0).all(axis=1))
 
     def no_direction(row: int) -> str:
         return f"its vector (column {column!r}) is {'all zeros' if empty[row] else 'not of finite numbers'}"

@@ -53,9 +53,11 @@ def test_a_column_of_vectors_is_read_and_normalised_from_every_format(tmp_path, 
 
 
 def test_unit_vectors_keep_their_bits():
-    drawn = np.random.default_rng(0).normal(size=(2000, 384)).astype(np.float32)
+    drawn = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32)
     once = unit_vectors(drawn)
-    np.testing.assert_array_equal(unit_vectors(once), once)
+    # As an encoder in float32 leaves them.
+    near = (once * np.float32(1 + 5e-7)).astype(np.float32)
+    np.testing.assert_array_equal(unit_vectors(near), near)
     assert np.linalg.norm(once.astype(np.float64), axis=1) == pytest.approx(1, abs=1e-6)
 
 
