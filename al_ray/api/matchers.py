@@ -7,18 +7,23 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.api.models import model_folder, require_list_of_texts
-from al_ray.cluster.candidates.in_process import compare_candidates, encode_side
+from al_ray.cluster.candidates.in_process import compare_candidates, encode_side, encode_tokens
 from al_ray.cluster.candidates.records import ComparedRecords
 from al_ray.cluster.candidates.reference import Reference
 from al_ray.cluster.candidates.reference_file import read_reference
+from al_ray.core.config.encoder import family_of
 from al_ray.core.config.sections import CandidatesConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import CANDIDATE, Floats
 from al_ray.core.task import Corpus, Fields
 from al_ray.core.two_stage_score import candidate_scores
+from al_ray.core.vectors import Vectors
+from al_ray.datasets.given_vectors import unit_vectors
 from al_ray.datasets.tables.columns import trim_cells
 from al_ray.encoders.encoder import TextEncoder, load
+from al_ray.encoders.given.vectors import as_tokens
+from al_ray.encoders.prompts import Side
 from al_ray.matcher.comparisons.records import Field
 from al_ray.matcher.model import Features, Model
 from al_ray.matcher.model_file import read_model as read_matcher
@@ -68,16 +73,23 @@ class RecordModel:
         """Return the names of the comparisons (F,), in the order of features."""
         return self.matcher.names
 
-    def score(self, left: Sequence[Record], right: Sequence[Record] | None = None) -> RecordScores:
+    def score(
+        self,
+        left: Sequence[Record],
+        right: Sequence[Record] | None = None,
+        *,
+        vectors: tuple[Vectors, ...] | None = None,
+    ) -> RecordScores:
         """Find the candidates of records and return p of each: what `match` gives for these tables.
 
-        right: None for a model within one table. p depends on all records that are given: they are what a pair's rank
-        is among. It is that of `match` to the bit if records come in the order of their ids, as `match` sorts them
-        (whole numbers by value, then other ids by their characters).
+        right: None for a model within one table. vectors: (n, d) of left, then (m, d) of right records, for a model
+        with the encoder `vectors-d` (docs/vectors.md). p depends on all records that are given: they are what a
+        pair's rank is among. It is that of `match` to the bit if records come in the order of their ids, as `match`
+        sorts them (whole numbers by value, then other ids by their characters).
 
         Raises:
-            BadOption: for a side too few or too many, records without a field of the model or with another one, or
-                cells that are no strings.
+            BadOption: for a side or vectors too few or too many, records without a field of the model or with another
+                one, or cells that are no strings.
         """
         if (right is None) != self.symmetric:
             wanted = "one table: leave out right" if self.symmetric else "two tables: give right"
@@ -88,11 +100,31 @@ class RecordModel:
         both = grams, grams if theirs is ours else Grams.of(theirs.texts)
         threads = self.encoder.config.threads
         records = ComparedRecords(ours, theirs, both, self.reference, threads)
-        vectors = encode_side(self.encoder, tuple(ours.texts), "left")
-        others = vectors if theirs is ours else encode_side(self.encoder, tuple(theirs.texts), "right")
-        found = compare_candidates(records, vectors, others, self.candidates)
+        corpora = (ours,) if theirs is ours else (ours, theirs)
+        encoded = self._encoded(corpora) if vectors is None else self._given(corpora, vectors)
+        found = compare_candidates(records, encoded[0], encoded[-1], self.candidates)
         p = self.matcher.probability(found.features, threads)
         return RecordScores(found.pairs, candidate_scores(p, found.cosines) - CANDIDATE, found.features)
+
+    def _encoded(self, corpora: Sequence[Corpus]) -> list[Vectors]:
+        sides: tuple[Side, Side] = "left", "right"
+        return [
+            encode_side(self.encoder, tuple(corpus.texts), side) for corpus, side in zip(corpora, sides, strict=False)
+        ]
+
+    def _given(self, corpora: Sequence[Corpus], vectors: Sequence[Vectors]) -> list[Vectors]:
+        """Return vectors that are given, as prepare stores them; BadOption for others than the model's."""
+        config, dimension = self.encoder.config, self.encoder.dimension
+        if not family_of(config.encoder).given:
+            raise BadOption(f"this matcher has the encoder {config.encoder}, which encodes texts; leave out vectors")
+        shapes = [np.shape(one) for one in vectors]
+        expected = [(len(corpus), dimension) for corpus in corpora]
+        if shapes != expected:
+            raise BadOption(f"vectors have the shapes {shapes}; give {expected}: a vector of each record of each side")
+        found = [np.asarray(one, dtype=np.float32) for one in vectors]
+        if not all(np.isfinite(one).all() and one.any(axis=1).all() for one in found):
+            raise BadOption("vectors have a number that is not finite, or a vector that is all zeros; give others")
+        return [encode_tokens(self.encoder, as_tokens(unit_vectors(one))) for one in found]
 
 
 def load_matcher(path: str | StoragePath, device: str = "cpu", *, round: RoundName = None) -> RecordModel:

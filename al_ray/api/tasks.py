@@ -105,21 +105,24 @@ def _advice(task: Task) -> Iterator[str]:
 
 
 def _next_step(task: Task, out: StoragePath) -> Iterator[str]:
-    """Yield the call that runs with a matcher, for a task whose texts have several fields on both sides.
+    """Yield the call that runs with a matcher, for a task whose texts have vectors, or several fields on both sides.
 
     The task's labels answer if every match of train is known, and measure the first of dev and train that has matches.
     Without them people label, and no split is measured.
     """
-    fields = field_pairs(task.left, task.right)
-    if len(fields) < 2:
+    fields, vectors = field_pairs(task.left, task.right), task.left.vectors
+    if len(fields) < 2 and vectors is None:
         return
     splits, chosen = list[str](), {"oracle": "page", **RECORDS}
     if task.labels_are == "complete" and len(task.splits["train"].positives):
         splits, chosen = ["dev" if len(task.splits["dev"].positives) else "train"], {"growth": 1, **RECORDS}
+    # Vectors that are given cannot be trained, so that a matcher learns.
+    chosen |= {} if vectors is None else {"encoder": f"vectors-{vectors.shape[1]}"}
     config = options_of(
         "RunConfig", recipe="records", task=out, **chosen, evaluation=Code(f"al_ray.EvaluationConfig(splits={splits})")
     )
-    yield f"next, as texts have {len(fields)} columns: {call('run', config=config, out=Code('DIR'))}"
+    reason = f"as texts have {len(fields)} columns" if vectors is None else "by the vectors of the texts"
+    yield f"next, {reason}: {call('run', config=config, out=Code('DIR'))}"
 
 
 def table_of(splits: Mapping[str, Mapping[str, int]]) -> str:

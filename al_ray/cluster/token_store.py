@@ -17,17 +17,18 @@ from al_ray.cluster.workers import run_in_worker, stream_from_workers
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig, family_of
-from al_ray.core.errors import BadFile, WriteErrors
+from al_ray.core.errors import BadFile, BadOption, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.naming import Code, call
 from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.pair_rules import write_rule
-from al_ray.datasets.task_folder import read_about, read_task, read_texts
+from al_ray.datasets.task_folder import read_about, read_sides, read_task, read_texts
 from al_ray.encoders.encoder import TextEncoder, check_prompts, learn_words, untrained
+from al_ray.encoders.given.vectors import as_tokens, dimension_of
 from al_ray.encoders.prompts import Side
-from al_ray.encoders.tokens import StoredTokens, batch_order, fetched_tokens, has_chunk, store_array
+from al_ray.encoders.tokens import StoredTokens, Tokens, batch_order, fetched_tokens, has_chunk, store_array
 from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, prompt_length
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -71,6 +72,7 @@ def prepare_pool(
 ) -> StoragePath:
     """Return the pool folder, written by workers if it is not complete; BadOption for prompts that cannot be used."""
     check_prompts(encoder, task.symmetric)
+    check_given_vectors(encoder, task)
     folder = pool_folder(task, encoder, out)
     if not (folder / ENCODER).is_file():
         source = str(task_folder.resolve()), encoder, str(folder)
@@ -143,9 +145,11 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks), base):
         pass
     tokens, count, every = fetched_tokens(to), 0, 0
-    coverage = CoverageCount(base.unknown, base.special, encoder.max_length)
+    # Vectors that are given are never truncated.
+    limit = base.dimension + 1 if family_of(encoder.encoder).given else encoder.max_length
+    coverage = CoverageCount(base.unknown, base.special, limit)
     for side in dict.fromkeys(side for side, *_ in chunks):
-        stored, limit = StoredTokens(tokens / side), encoder.max_length
+        stored = StoredTokens(tokens / side)
         corpus = task.left if side == "left" else task.right
         lengths, texts = stored.lengths(), len(corpus)
         if len(lengths) != texts:
@@ -215,8 +219,35 @@ def write_tokens(
     base = base or _tokeniser(about["symmetric"], encoder, to)
     for side, number, start, stop in chunks:
         if not has_chunk(to / side, number):
-            base.tokenise(read_texts(source, side, np.arange(start, stop)), side).write(to / side, number)
+            _tokens(base, source, side, np.arange(start, stop)).write(to / side, number)
         yield stop - start
+
+
+def _tokens(base: TextEncoder, source: StoragePath, side: Side, rows: Rows) -> Tokens:
+    """Return the token ids of (r,) rows of a side of a task; the bits of their vectors if these are given."""
+    if not family_of(base.config.encoder).given:
+        return base.tokenise(read_texts(source, side, rows), side)
+    left, right = read_sides(source)
+    vectors = (left if side == "left" else right).vectors
+    assert vectors is not None, "check_given_vectors was called before"
+    return as_tokens(vectors[rows])
+
+
+def check_given_vectors(encoder: EncoderConfig, task: Task) -> None:
+    """Raise BadOption for an encoder whose vectors are given, and a task that has none, or others."""
+    if not family_of(encoder.encoder).given:
+        return
+    for side, corpus in {"left": task.left, "right": task.right}.items():
+        if corpus.vectors is None:
+            raise BadOption(
+                f"encoder {encoder.encoder}: the {side} texts of {task.name!r} have no vectors; prepare the "
+                "task with their column (`OwnTexts.vectors_column`), or give another encoder"
+            )
+        if corpus.vectors.shape[1] != dimension_of(encoder.encoder):
+            raise BadOption(
+                f"encoder {encoder.encoder}: the vectors of the {side} texts of {task.name!r} have "
+                f"{corpus.vectors.shape[1]:,} numbers; give vectors of the same model on both sides and in every table"
+            )
 
 
 def _tokeniser(symmetric: bool, encoder: EncoderConfig, folder: StoragePath) -> TextEncoder:

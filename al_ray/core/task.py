@@ -10,6 +10,7 @@ import numpy as np
 from al_ray.core.errors import MissingSplit
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
+from al_ray.core.vectors import Vectors
 
 SPLITS = ("train", "dev", "test")
 # complete: every match is a positive, so a pair without a label is a negative. partial: it is unknown.
@@ -61,12 +62,14 @@ class Corpus:
     those of many rows use `strings_at`: one by one, each may be read from the file again.
     fields: None if each text is one column. The encoder, the digest and all scores depend on the texts alone.
     columns: cells (n,) of further columns of the table by their names, "" for an empty one; a task folder has none.
+    vectors: (n, d) unit vectors of the texts in float32, if the table had some; they are part of the digest.
     """
 
     ids: Sequence[str]
     texts: Sequence[str]
     fields: Fields | None = field(default=None, compare=False)
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]], compare=False)
+    vectors: Vectors | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.texts)

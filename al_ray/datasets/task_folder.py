@@ -4,6 +4,7 @@ task.json                            name, symmetric, digest, labels_are, splits
 left.parquet right.parquet           id, text (no right.parquet when symmetric)
 left-fields.parquet right-fields...  a column per field: characters of its cell in each text, and the field's type (only
                                      if several columns were joined to the texts; not part of the digest)
+left-vectors.npy right-vectors.npy   (n, d) float32: vectors of the user's own (only if prepare was given some)
 rule.json *-groups... *-values...    which pairs can match (only if not all can; datasets/pair_rules.py)
 SPLIT/left.parquet right.parquet     row: the texts of the split, by their row above (no right.parquet when symmetric)
 SPLIT/positives.parquet              left, right: rows of the task's texts, in order of key
@@ -38,6 +39,7 @@ from al_ray.datasets.corpus_file import (
     write_rows,
 )
 from al_ray.datasets.field_files import fields_path, read_fields, write_fields
+from al_ray.datasets.given_vectors import read_vectors, vectors_path, write_vectors
 from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule, write_values
 from al_ray.datasets.strings import add_strings
 from al_ray.storage.files import (
@@ -58,7 +60,7 @@ PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
 PARTIAL = ("prepare pairs", "prepare logs")
 # Every object of a task, by its path in the folder.
 OBJECTS = re.compile(
-    r"task\.json|rule\.json|(left|right)(-fields|-groups)?\.parquet|\w+-values\.parquet"
+    r"task\.json|rule\.json|(left|right)(-fields|-groups)?\.parquet|\w+-values\.parquet|(left|right)-vectors\.npy"
     rf"|({'|'.join(SPLITS)})/(left|right|positives|stated_negatives)\.parquet"
 )
 
@@ -218,6 +220,7 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     for side, corpus in _sides(task):
         write_corpus(corpus, folder / f"{side}.parquet")
         write_fields(corpus.fields, fields_path(folder, side))
+        write_vectors(corpus.vectors, folder / f"{side}-vectors.npy")
     if task.rule is not None:
         write_rule(task.rule, folder, task.symmetric)
     for name, split in task.splits.items():
@@ -239,8 +242,9 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
 
 
 def _read_side(folder: StoragePath, side: str) -> Corpus:
-    """Read the texts of a side, and their fields if there are any."""
+    """Read the texts of a side, and their fields and vectors if there are any."""
     corpus, path = stored_corpus(folder / f"{side}.parquet"), fields_path(folder, side)
+    corpus = replace(corpus, vectors=read_vectors(vectors_path(folder, side), len(corpus)))
     return replace(corpus, fields=read_fields(path, corpus.texts)) if path.is_file() else corpus
 
 
@@ -261,6 +265,10 @@ def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, S
     for corpus in (left,) if symmetric else (left, right):
         for strings in (corpus.ids, corpus.texts):
             add_strings(digest, strings)
+        if corpus.vectors is not None:
+            digest.update(f"vectors {corpus.vectors.shape}".encode())
+            for start in range(0, len(corpus), ROWS_IN_GROUP):
+                digest.update(corpus.vectors[start : start + ROWS_IN_GROUP].astype("<f4", copy=False).tobytes())
     for name in SPLITS:
         if name in splits:
             split = splits[name]

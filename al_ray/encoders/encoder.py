@@ -15,6 +15,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors, round_to_halves
 from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.frozen_layers import FrozenLayers
+from al_ray.encoders.given.vectors import GivenVectors
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder, check_weights_digest
@@ -25,7 +26,7 @@ BUDGET = 2**15  # Tokens that a GPU encodes at once: with fewer it waits for the
 
 
 class TextEncoder(Protocol):
-    """Texts -> token ids -> vectors; implemented by encoders.transformer.Encoder and encoders.cnn.Cnn."""
+    """Texts -> token ids -> vectors; implemented by the classes of LOADERS."""
 
     config: EncoderConfig
     device: str
@@ -119,7 +120,7 @@ class EncoderLoader(Protocol):
         ...
 
 
-LOADERS: Mapping[str, EncoderLoader] = {"cnn": Cnn, "transformer": Encoder}
+LOADERS: Mapping[str, EncoderLoader] = {"cnn": Cnn, "vectors": GivenVectors, "transformer": Encoder}
 """How the encoders of each family are loaded, by the names of FAMILIES."""
 
 
@@ -134,10 +135,11 @@ def embed_batches(
     """Encode batches of rows one by one, write the vectors into `vectors`, and yield the number of rows of each batch.
 
     vectors: (n, d), one for each row of all these batches, by ascending row. unit: whether to normalise them.
+    Vectors that are given are unit vectors already, and keep their bits.
     together: on a GPU several consecutive batches are encoded at once. The last bits then depend on which batches are
     given, and not on each batch alone.
     """
-    rows = sorted_rows(own)
+    rows, unit = sorted_rows(own), unit and not family_of(encoder.config.encoder).given
     ahead = deque[tuple[list[Rows], torch.Tensor]]()
     on_gpu = encoder.device != "cpu"
     for group in grouped(tokens, own, BUDGET if on_gpu and together else 0):

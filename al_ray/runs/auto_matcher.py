@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.core.config.encoder import family_of
 from al_ray.core.config.sections import MORE
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
@@ -30,6 +31,11 @@ def without_auto(config: RunConfig, task: Task, folder: StoragePath) -> RunConfi
     if asked and (folder / "round-001").exists() and (folder / "config.json").is_file():
         stored = bound_config(folder)
     config = with_matcher_chosen(config, task, stored)
+    if family_of(config.encoder).given and config.trains_encoder:
+        raise BadOption(
+            f"{option('encoder', config.encoder)}: vectors that are given cannot be trained; give `matcher='on'` "
+            "without `encoder_every`, so that a matcher learns (docs/vectors.md)"
+        )
     return with_dense_chosen(config, stored).settled(task.split("train").space.total)
 
 
@@ -56,14 +62,17 @@ def with_matcher_chosen(config: Config, task: Task, stored: RunConfig | None) ->
         others = f"{option('matcher', 'off' if choice == 'on' else 'on')} needs another `out`"
     else:
         fields = field_pairs(task.left, task.right)
-        choice = "on" if len(fields) > 1 else "off"
+        given = family_of(config.encoder).given
+        choice = "on" if len(fields) > 1 or given else "off"
         shown = ", ".join(f"{field.name} ({field.type})" for field in fields)
         reason, others = (
             (
                 f"because the texts of both sides have {len(fields)} fields: {shown}",
                 "`matcher='off'` trains the encoder",
             )
-            if choice == "on"
+            if choice == "on" and not given
+            else ("because vectors that are given cannot be trained", "another encoder can be")
+            if given
             else (_without_fields(task, shown), "`matcher='on'` compares the whole texts")
         )
     logger.info("`matcher='auto'` is %s, %s; %s", choice, reason, others)

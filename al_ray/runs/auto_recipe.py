@@ -51,6 +51,8 @@ def say_of_fields(config: RunConfig) -> None:
 
 def recipe_of(task: StoragePath, encoder: str) -> tuple[RecipeName, str]:
     """Return the recipe for a task folder and an encoder, and why."""
+    if family_of(encoder).given:
+        return "records", "vectors that are given cannot be trained"
     left, right = read_sides(task)
     fields = len(field_pairs(left, right))
     # Files of the encoder are looked for where they decide something.

@@ -19,6 +19,7 @@ from al_ray.apps.drift.text_values import (
 )
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.core.config.encoder import family_of
 from al_ray.core.labels import NO, YES, latest_labels
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, refit
@@ -115,8 +116,9 @@ def measure_drift(pool: ShardedPool, model: MatchingModel, split: Split) -> Drif
     rows = [draw_rows(every, VOCABULARY, seed, "training", side) for side, _, every in sides]
     known = count_texts([text for (_, corpus, _), own in zip(sides, rows, strict=True)
                          for text in strings_at(corpus.texts, np.sort(own))])  # fmt: skip
-    before = sample_training(pool, model.model, task, [own[:SAMPLE] for own in rows])
-    now = sample_new(pool, model.model, split, seed)
+    given = family_of(model.config.encoder).given
+    before = sample_training(pool, model.model, task, [own[:SAMPLE] for own in rows], given)
+    now = sample_new(pool, model.model, split, seed, given)
 
     training, texts = _vectors(before), _texts(before)
     distances, matches = distance_within(training, cosine_of_matches(model))

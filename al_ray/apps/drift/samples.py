@@ -43,24 +43,37 @@ def draw_rows(rows: Rows, count: int, seed: int, whose: str, side: Side) -> Rows
     return generator(seed, f"drift-{whose}-{side}").choice(rows, min(count, len(rows)), replace=False)
 
 
-def sample_training(pool: ShardedPool, model: Model, task: Task, rows: Sequence[Rows]) -> list[TextSample]:
-    """Encode texts of the task on which the model was trained. rows: of each side, in random order."""
+def sample_training(
+    pool: ShardedPool, model: Model, task: Task, rows: Sequence[Rows], given: bool = False
+) -> list[TextSample]:
+    """Encode texts of the task on which the model was trained. rows: of each side, in random order.
+
+    given: whether the vectors are those of the task, as many token ids as they have numbers.
+    """
     samples = list[TextSample]()
     for (side, corpus, every), own in zip(sides_of(task, task.split("train")), rows, strict=True):
         texts = strings_at(corpus.texts, own)
-        vectors, tokens = _encode(pool, model, texts, side)
+        if given:
+            assert corpus.vectors is not None
+            vectors = corpus.vectors[own]
+            tokens = np.full(len(own), vectors.shape[1])
+        else:
+            vectors, tokens = _encode(pool, model, texts, side)
         samples.append(TextSample(side, texts, tokens, SideSample(own, vectors, len(every))))
     return samples
 
 
-def sample_new(pool: ShardedPool, model: Model, split: Split, seed: int) -> list[TextSample]:
-    """Draw texts of the pool's own task, whose vectors the shards hold."""
+def sample_new(pool: ShardedPool, model: Model, split: Split, seed: int, given: bool = False) -> list[TextSample]:
+    """Draw texts of the pool's own task, whose vectors the shards hold. given: as in `sample_training`."""
     samples = list[TextSample]()
     for side, corpus, every in sides_of(pool.task, split):
         own = draw_rows(every, SAMPLE, seed, "new", side)
         texts = strings_at(corpus.texts, own)
-        tokens = get_results(pool.shards[0].token_lengths.remote(model, texts, side))
         vectors = stored_vectors(pool, model, split, side, own)
+        if given:
+            tokens = np.full(len(own), vectors.shape[1])
+        else:
+            tokens = get_results(pool.shards[0].token_lengths.remote(model, texts, side))
         samples.append(TextSample(side, texts, tokens, SideSample(own, vectors, len(every))))
     return samples
 

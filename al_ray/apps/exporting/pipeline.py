@@ -17,6 +17,7 @@ from al_ray.apps.exporting.int8 import describe_cost, dev_split, measure_cost, q
 from al_ray.apps.exporting.options import FOLDER, ExportOptions
 from al_ray.apps.exporting.session import OnnxEncoder, require_packages, write_tokenizer
 from al_ray.apps.matching.model import MatchingModel
+from al_ray.core.config.encoder import family_of
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.naming import command
 from al_ray.core.progress import OnProgress
@@ -68,6 +69,11 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
 
     An export of the same model and format with other options, thresholds or versions is replaced.
     """
+    if family_of(model.config.encoder).given:
+        raise BadOption(
+            f"{model.path} has the encoder {model.config.encoder}, whose vectors come with tables, so there is no "
+            "encoder to export; match with it (`al_ray.match`), or score records by al_ray.load_matcher"
+        )
     if options.format != FOLDER:
         require_packages()
     folder, facts = local_folder(out), read_facts(model)

@@ -84,7 +84,9 @@ class MatchingModel:
     @property
     def table_options(self) -> Mapping[str, Any]:
         """Return the options by which the tables of the task were read; {} if it was made of no tables of texts."""
-        return {} if self.run is None else table_options(self.config)
+        options = {} if self.run is None else table_options(self.config)
+        # Tables have the vectors of the task only where the encoder takes them.
+        return options if family_of(self.config.encoder).given else {**options, "vectors_column": None}
 
 
 def match_command(run: RunFolder) -> str | None:

@@ -31,7 +31,7 @@ from al_ray.matcher.model_file import read_model
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 # Of the task's own tables: which columns are read, and which pairs can match.
-MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column", "same", "different")
+MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column", "same", "different", "vectors_column")
 
 
 def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Report]:
@@ -189,6 +189,11 @@ def check_options_of_into(options: MatchOptions, about: StateAbout) -> None:
     if conditions:
         raise BadOption(
             f"`al_ray.match_into` cannot add to matches under {conditions[0]}; match all texts again with another `out`"
+        )
+    if table.get("vectors_column") is not None:
+        raise BadOption(
+            "`al_ray.match_into` cannot add texts whose vectors are given (`OwnTexts.vectors_column`); match all texts "
+            "again with another `out`"
         )
     if table["id_column"] is None:
         raise BadOption(

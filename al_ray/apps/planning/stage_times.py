@@ -10,6 +10,7 @@ from al_ray.apps.planning.hardware import CUDA, Time, time_of
 from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import pairs_of
 from al_ray.core.chunks import texts_in_chunk
+from al_ray.core.config.encoder import family_of
 from al_ray.search import knn_merge
 from al_ray.search.dense_texts import MOST, SAMPLED, SHARE
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL
@@ -39,8 +40,11 @@ def tokenize_time(run: Setting) -> Time:
 def encode_time(run: Setting, texts: int) -> Time:
     """Return the time of one worker to encode texts: launching the layers of each batch, and its arithmetic.
 
-    All texts count as equally long: batches hold texts of similar length, so there is little padding.
+    No time if their vectors are given. All texts count as equally long: batches hold texts of similar length, so there
+    is little padding.
     """
+    if family_of(run.config.encoder).given:
+        return Time()
     layers = math.ceil(texts / run.config.encoder_batch) * run.sizes.layers
     return run.on_device(texts * run.sizes.operations, "embed") + time_of(layers, run.constants, "layers")
 

@@ -13,6 +13,7 @@ from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.records.left_records import left_texts, reference_of, stored_texts
 from al_ray.apps.serving.store import Source, make_store
 from al_ray.apps.serving.text_lines import FIX, KnownText, Texts, texts_digest
+from al_ray.core.config.encoder import family_of
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.naming import option
 from al_ray.core.task import Corpus, Task
@@ -87,7 +88,15 @@ def check_model_of_store(model: MatchingModel, source: Source) -> None:
 
 
 def check_model_of_one_set(model: MatchingModel, symmetric: bool) -> None:
-    """Raise BadOption for a model that can only match two sets of texts, if the known texts are one set's."""
+    """Raise BadOption for a model that can only match two sets of texts, if the known texts are one set's.
+
+    Also for one whose vectors are given: a request has none.
+    """
+    if family_of(model.config.encoder).given:
+        raise BadOption(
+            f"{model.path} has the encoder {model.config.encoder}, whose vectors come with tables, and requests of a "
+            "service have none; match tables by `al_ray.match`, or give a model with another encoder"
+        )
     if model.model.matcher is not None and symmetric != reference_of(model).sides.symmetric:
         trained, known = ("two tables", "one") if symmetric else ("one table", "two")
         raise BadOption(

@@ -18,7 +18,7 @@ from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
 from al_ray.encoders.encoder import TextEncoder, embed_batches
 from al_ray.encoders.prompts import Side
-from al_ray.encoders.tokens import batches
+from al_ray.encoders.tokens import Tokens, batches
 from al_ray.search.candidate_ranks import FEW, Features, NearestOf, gather_nearest
 from al_ray.search.dense_texts import near_ones
 from al_ray.search.knn_merge import KnnRequest, contenders
@@ -37,10 +37,15 @@ class ComparedPairs:
 
 def encode_side(encoder: TextEncoder, texts: tuple[str, ...], side: Side) -> Vectors:
     """Return unit vectors (n, d) of the texts of a side, in the batches and of the precision of a pool."""
-    tokens, config = encoder.tokenise(texts, side), encoder.config
+    return encode_tokens(encoder, encoder.tokenise(texts, side))
+
+
+def encode_tokens(encoder: TextEncoder, tokens: Tokens) -> Vectors:
+    """Return unit vectors (n, d) of the token ids of n texts, as `encode_side` does."""
+    config, count = encoder.config, len(tokens)
     precision = np.float16 if config.vectors == "fp16" else np.float32
-    vectors: Vectors = np.empty((len(texts), encoder.dimension), dtype=precision)
-    own = batches(tokens, np.arange(len(texts)), config.encoder_batch)
+    vectors: Vectors = np.empty((count, encoder.dimension), dtype=precision)
+    own = batches(tokens, np.arange(count), config.encoder_batch)
     before = torch.get_num_threads()
     # The last bits of vectors depend on it.
     torch.set_num_threads(config.threads)

@@ -18,6 +18,8 @@ Arithmetic = Literal["auto", "fp32", "bf16"]
 
 
 CNN = re.compile(r"cnn(?:-(\d+))?")
+GIVEN = re.compile(r"vectors-(\d{1,9})")
+MOST_NUMBERS = 100_000
 MaxLength = Annotated[int, Between(3, 1_000_000)]
 EncoderBatch = Annotated[int, Between(1, 1_000_000)]
 Threads = Annotated[int, Between(1, 1_024)]
@@ -35,7 +37,7 @@ class EncoderOptions:
     encoder: str = "all-MiniLM-L6-v2"
     """Encoder to start from: a name on the Hugging Face hub, a local folder, 'all-MiniLM-L6-v2' (from the package of
     extra `demo`), 'cnn' (random weights over the words of the train split; 'cnn-600' for 600 filters instead of 300),
-    or 'random-bert' (for tests)."""
+    'vectors-384' (the vectors of 384 numbers that prepare stored with the texts), or 'random-bert' (for tests)."""
     encoder_layers: Annotated[int | None, Between(1, 1_000)] = None
     """Number of transformer layers to keep, counted from the first. Default: all."""
     max_length: MaxLength = 128
@@ -118,16 +120,19 @@ class EncoderFamily:
     is_named: whether a value of --encoder names one of the family. pretrained: it can compare texts before any
     training; the weights of others are random. learns_words: its vocabulary is the words of the task, so that it
     encodes no texts of others. transformer: it has the layers of a transformer, which plans and cross-encoders need.
+    given: its vectors are stored with the texts, so that it cannot be trained.
     """
 
     is_named: Callable[[str], bool]
     pretrained: bool = False
     learns_words: bool = False
     transformer: bool = False
+    given: bool = False
 
 
 FAMILIES: Mapping[str, EncoderFamily] = {
     "cnn": EncoderFamily(is_cnn, learns_words=True),
+    "vectors": EncoderFamily(lambda name: GIVEN.fullmatch(name) is not None, pretrained=True, given=True),
     # Of every name that is of no other family.
     "transformer": EncoderFamily(lambda name: False, pretrained=True, transformer=True),
 }

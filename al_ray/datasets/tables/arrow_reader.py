@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
+from al_ray.datasets.given_vectors import is_list, parse_lists
 from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, compute, concatenate, trim_cells
 from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.databases.address import TableAddress
@@ -18,10 +19,13 @@ from al_ray.storage.uri import StoragePath
 ARROW_FILE = b"ARROW1"  # First bytes of an Arrow file; a stream has none.
 
 
-def read_parquet_table(path: StoragePath, local: Path, columns: list[str], naming: str) -> TableRows:
+def read_parquet_table(
+    path: StoragePath, local: Path, columns: list[str], naming: str, vectors: str | None = None
+) -> TableRows:
     """Read columns of a Parquet file, of which there is a local copy; errors name the file.
 
-    naming: how to name other columns, in the message on a missing one.
+    naming: how to name other columns, in the message on a missing one. vectors: a column whose lists of numbers stay
+    lists.
     """
     try:
         with local.open("rb") as file:
@@ -31,10 +35,12 @@ def read_parquet_table(path: StoragePath, local: Path, columns: list[str], namin
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]
         raise BadFile(f"{path} cannot be read as Parquet ({reason}); is it whole, and of that format?") from error
-    return _rows(path, table, columns)
+    return _rows(path, table, columns, vectors)
 
 
-def read_arrow_table(path: StoragePath, local: Path, columns: list[str], naming: str) -> TableRows:
+def read_arrow_table(
+    path: StoragePath, local: Path, columns: list[str], naming: str, vectors: str | None = None
+) -> TableRows:
     """Read columns of an Arrow IPC file or stream (Feather), of which there is a local copy; errors name the file."""
     try:
         with pa.memory_map(str(local)) as file:
@@ -42,7 +48,7 @@ def read_arrow_table(path: StoragePath, local: Path, columns: list[str], naming:
             # Before anything looks at a value: offsets of a damaged file point anywhere.
             table.validate(full=True)
             check_columns(str(path), columns, table.schema.names, naming)
-            return _rows(path, table, columns)
+            return _rows(path, table, columns, vectors)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]
         raise BadFile(f"{path} cannot be read as Arrow ({reason}); is it whole, and of that format?") from error
@@ -54,10 +60,13 @@ def _open_arrow(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.Re
     return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
 
 
-def read_stream(path: TableAddress | FrameTable, columns: list[str], naming: str) -> TableRows:
+def read_stream(
+    path: TableAddress | FrameTable, columns: list[str], naming: str, vectors: str | None = None
+) -> TableRows:
     """Read columns of a table of a database or of a data frame, a batch at a time; errors name the table.
 
     The rows of a database have no order of their own: they are sorted by their cells, in the order of the columns.
+    naming, vectors: as in read_parquet_table.
     """
     opened = open_frame(path) if isinstance(path, FrameTable) else open_table(path)
     with opened as stream:
@@ -67,15 +76,22 @@ def read_stream(path: TableAddress | FrameTable, columns: list[str], naming: str
         for batch in stream.batches(columns):
             rows += batch.num_rows
             for part, name, column in zip(parts, columns, batch.columns, strict=True):
-                part.append(trim_cells(concatenate(_as_text(path, name, pa.chunked_array([column])).chunks)))
+                part.append(_cells(path, name, pa.chunked_array([column]), vectors))
     cells = {name: concatenate(part) for name, part in zip(columns, parts, strict=True)}
     sheet = TableRows(path, cells, np.arange(rows, dtype=np.int64), None)
     return sheet if isinstance(path, FrameTable) else sheet.sorted()
 
 
-def _rows(path: StoragePath, table: pa.Table, columns: list[str]) -> TableRows:
-    cells = {name: trim_cells(concatenate(_as_text(path, name, table[name]).chunks)) for name in columns}
+def _rows(path: StoragePath, table: pa.Table, columns: list[str], vectors: str | None) -> TableRows:
+    cells = {name: _cells(path, name, table[name], vectors) for name in columns}
     return TableRows(path, cells, np.arange(table.num_rows, dtype=np.int64), None)
+
+
+def _cells(path: TablePath, name: str, column: pa.ChunkedArray, vectors: str | None) -> Cells:
+    """Return the cells of a column as texts; lists of numbers stay lists in the column of vectors."""
+    if name == vectors and is_list(column.type):
+        return parse_lists(column.combine_chunks())
+    return trim_cells(concatenate(_as_text(path, name, column).chunks))
 
 
 def _as_text(path: TablePath, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

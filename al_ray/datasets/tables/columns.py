@@ -75,9 +75,9 @@ class TableRows:
         return TableRows(self.path, cells, self.numbers[mask], lines, self.others, file_of)
 
     def sorted(self) -> "TableRows":
-        """Return the rows in the order of their cells, by the bytes of the first column, then of the others."""
-        keys = [(name, "ascending") for name in self.cells]
-        rows = compute.sort_indices(pa.table(self.cells), sort_keys=keys)
+        """Return the rows in the order of their cells, by the bytes of the first column, then of others but lists."""
+        texts = {name: column for name, column in self.cells.items() if not pa.types.is_nested(column.type)}
+        rows = compute.sort_indices(pa.table(texts), sort_keys=[(name, "ascending") for name in texts])
         cells = {name: column.take(rows) for name, column in self.cells.items()}
         return replace(self, cells=cells, numbers=self.numbers[rows.to_numpy()])
 

@@ -43,6 +43,9 @@ class OwnTexts(TableOptions):
     """Columns of the text in --right; --text-columns when not given."""
     right_id_column: str | None = None
     """Column of the ids in --right; --id-column when not given."""
+    vectors_column: str | None = None
+    """Column of vectors of your own in --left and --right, such as embeddings of an API: lists of numbers in Parquet,
+    Arrow or JSON lines, [0.1, 0.2] in CSV. For --encoder vectors-N of runs (docs/vectors.md)."""
     fields: TypedNames | None = None
     """Types of several --text-columns, where the printed ones are wrong: price:number,born:date. Types are text, name
     (short), number, date, code (identifier) and category. They decide how a matcher compares two records."""
@@ -89,6 +92,10 @@ class OwnTexts(TableOptions):
             (pairs and self.left is not None, "`left` and `source` exclude one another; give one of them"),
             (pairs and label_files, "`labels` goes with `left`; with `source` name the `label_column`"),
             (pairs and self.id_column is not None, "`id_column` goes with `left`; leave it out with `source`"),
+            (
+                pairs and self.vectors_column is not None,
+                "`vectors_column` goes with `left`; leave it out with `source`",
+            ),
             (not pairs and self.label_column is not None, "`label_column` goes with `source`; give `label_columns`"),
             (not pairs and self.two_sided, "`two_sided` goes with `source`; with `left` give `right=FILE`"),
             (
@@ -123,6 +130,10 @@ class OwnTexts(TableOptions):
         yield (
             self.left is None and self.right is None,
             "`extend` is without new texts; give `left=FILE` or `right=FILE`",
+        )
+        yield (
+            self.vectors_column is not None,
+            "`extend` cannot add texts with vectors; leave out `vectors_column`, or prepare a new task of all rows",
         )
         yield self.id_column is None, "`extend` finds texts by their ids; give their `id_column`"
         split = (self.split or self.split_column) is not None

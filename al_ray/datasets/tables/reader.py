@@ -82,6 +82,7 @@ class TableFormat:
     header: bool = True
     fixed: bool = False
     naming: str = ""  # How to name other columns, in messages on a missing one.
+    vectors: str | None = None  # A column of lists of numbers, which are no text.
 
     def __post_init__(self) -> None:
         """Validate encoding and delimiter."""
@@ -125,7 +126,7 @@ def read_table(path: TablePath, columns: Sequence[str], reading: TableFormat, fa
     if isinstance(path, Path | Uri):
         sheet = _read_file(path, names, reading, faults)
     else:
-        sheet = read_stream(path, names, reading.naming)
+        sheet = read_stream(path, names, reading.naming, reading.vectors)
     if not len(sheet):
         readable = " that can be read" if len(faults.skipped) > skipped else ""
         raise BadFile(
@@ -139,7 +140,7 @@ def _read_file(path: StoragePath, names: list[str], reading: TableFormat, faults
     _check_kind(path, form, reading)
     with local_file(path) as local:
         if form in BINARY:
-            return BINARY[form](path, local, names, reading.naming)
+            return BINARY[form](path, local, names, reading.naming, reading.vectors)
         with _opened(path, local, form, reading) as file:
             return _lines(path, file, names, form, reading, faults)
 

@@ -11,6 +11,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus, Fields
+from al_ray.core.vectors import Vectors
 from al_ray.datasets.splitting import Numbers
 from al_ray.datasets.strings import Strings
 from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute, quote_cell
@@ -29,6 +30,7 @@ class SideTexts:
     """Texts (n,) of one side of a task with their ids (n,); name: of the table, for messages.
 
     fields: the columns that were joined to the texts, None for a single one. columns: cells (n,) of further ones.
+    vectors: (n, d) unit vectors, if the table has some.
     """
 
     name: str
@@ -36,6 +38,7 @@ class SideTexts:
     texts: Cells
     fields: Fields | None = None
     columns: Mapping[str, Cells] = field(default_factory=dict)
+    vectors: Vectors | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -43,7 +46,7 @@ class SideTexts:
     def corpus(self) -> Corpus:
         """Return the texts as a corpus of a task."""
         columns = {name: Strings.of([cells.fill_null("")]) for name, cells in self.columns.items()}
-        return Corpus(Strings.of([self.ids]), Strings.of([self.texts]), self.fields, columns)
+        return Corpus(Strings.of([self.ids]), Strings.of([self.texts]), self.fields, columns, self.vectors)
 
     def rows(self, ids: Cells) -> Rows:
         """Return the row (n,) of each of (n,) ids, -1 for an unknown one.

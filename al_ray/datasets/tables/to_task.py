@@ -10,6 +10,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES
 from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Task
+from al_ray.datasets.given_vectors import VECTOR, parse_lists, require_vectors, vectors_of
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
 from al_ray.datasets.tables.columns import TableRows, as_mask, compute, join_rows, name_files
 from al_ray.datasets.tables.format_options import TablePaths, paths_of
@@ -134,16 +135,22 @@ def read_collection(
 ) -> TableRows:
     """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one.
 
-    Also its `group_cells`, if only some pairs can match, and those of further columns (more). Several files are read
-    one after the other.
+    Also its vectors, if they are asked for, its `group_cells`, if only some pairs can match, and those of further
+    columns (more). Several files are read one after the other.
     """
+    vectors, reading = options.vectors_column, replace(options.reading, vectors=options.vectors_column)
     split, conditions = options.split_column if tables == options.left else None, options.columns_of_rule()
-    names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ()), *more]
+    names = [
+        *columns,
+        *(name for name in (id_column, split, vectors) if name is not None),
+        *sum(conditions.values(), ()),
+        *more,
+    ]
     parts = list[TableRows]()
     for path in paths_of(tables):
         # The rows of a database are sorted by the first column.
         by_id = sorted(names, key=lambda name: name != id_column) if isinstance(path, TableAddress) else names
-        part = read_table(path, by_id, options.reading, faults)
+        part = read_table(path, by_id, reading, faults)
         numbers = pa.array(part.numbers).cast(pa.large_string())
         cells = {
             "id": numbers if id_column is None else as_ids(part.cells[id_column]),
@@ -151,10 +158,13 @@ def read_collection(
             **measure_cells(part, columns),
             **group_cells(part, {**conditions, "more": more}),
             **({} if split is None else {"split": part.cells[split]}),
+            **({} if vectors is None else {VECTOR: parse_lists(part.cells[vectors])}),
         }
         parts.append(part.with_cells(**cells))
     sheet = require_texts(spell_alike(join_rows(parts)), "text", columns, faults)
     sheet = require_ids(sheet, id_column, faults)
+    if vectors is not None:
+        sheet = require_vectors(sheet, vectors, faults)
     return require_groups(sheet, conditions, faults)
 
 
@@ -162,7 +172,8 @@ def side_texts(sheet: TableRows, columns: Sequence[str], more: Sequence[str] = (
     """Return the texts of a table that `read_collection` read from these columns, and its further ones."""
     own = fields(columns, field_lengths(sheet, columns))
     further = {name: sheet.cells[group_cell(name)] for name in more}
-    return SideTexts(sheet.name, sheet.cells["id"], sheet.cells["text"], own, further)
+    vectors = vectors_of(sheet) if VECTOR in sheet.cells else None
+    return SideTexts(sheet.name, sheet.cells["id"], sheet.cells["text"], own, further, vectors)
 
 
 def decided_pairs(table: LabelTable, space: PairSpace) -> PairLabels:

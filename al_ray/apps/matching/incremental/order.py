@@ -8,18 +8,21 @@ from al_ray.core.id_order import rows_by_id
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_PAIRS, Rows
 from al_ray.core.task import Corpus, Task
+from al_ray.datasets.given_vectors import vectors_at
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.strings import reordered
 from al_ray.datasets.task_folder import sealed
 
 
 def corpus_at(corpus: Corpus, rows: Rows) -> Corpus:
-    """Return the texts (n,) of (n,) rows, with their ids, fields and columns."""
+    """Return the texts (n,) of (n,) rows, with their ids, fields, columns and vectors."""
     fields = corpus.fields
     if fields is not None:
         fields = replace(fields, lengths=fields.lengths[rows])
     columns = {name: reordered(cells, rows) for name, cells in corpus.columns.items()}
-    return Corpus(reordered(corpus.ids, rows), reordered(corpus.texts, rows), fields, columns)
+    return Corpus(
+        reordered(corpus.ids, rows), reordered(corpus.texts, rows), fields, columns, vectors_at(corpus.vectors, rows)
+    )
 
 
 def task_of(name: str, left: Corpus, right: Corpus, symmetric: bool, rule: PairRule | None = None) -> Task:

@@ -1,0 +1,1 @@
+"""Encoders that compute no vector: their vectors are given."""
