@@ -3,7 +3,7 @@
 Two tables: python -m jobs.match --model RUN --left FILE --right FILE --out DIR (docs/match.md)
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import tyro
@@ -13,6 +13,8 @@ from al_ray.cli._shared.entry import as_called, parse_options
 from al_ray.cli._shared.option_types import PathOrUri, RoundName
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.llm import LlmConfig
+from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 
@@ -21,7 +23,11 @@ from al_ray.core.errors import BadOption
 class MatchCommand(al_ray.MatchOptions):
     """Match texts with each other, or two sets of texts, by a trained model."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
+    # The language model is a group of its own: --llm.model. Examples and a check need the labels of a run.
+    UNUSED: ClassVar[tuple[str, ...]] = (
+        "cluster.checkpoint_seconds", "oracle_options.llm", "oracle_options.release_actors", "llm.examples",
+        "llm.check_with", "llm.least_kappa", "llm.dry_run",
+    )  # fmt: skip
 
     model: PathOrUri | None = None
     """Run folder, of which the best model matches (docs/handover.md); or a model folder that was copied out of its run,
@@ -35,10 +41,16 @@ class MatchCommand(al_ray.MatchOptions):
     """Folder of matches of known texts: match --left with those and with each other, by the model and the rules of
     those matches."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
+        default_factory=OracleConfig, metadata={"heading": "calls"}
+    )
+    llm: LlmConfig = field(default_factory=LlmConfig)
 
     def __post_init__(self) -> None:
         """Raise BadOption for options that exclude or need one another."""
         super().__post_init__()
+        if self.oracle != "llm" and self.llm != LlmConfig():
+            raise BadOption("the options of a language model (--llm.model, ...) go with --oracle llm; add it")
         for wrong, cure in (
             (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),
             (self.into is not None and self.out is not None, "--out and --into exclude one another; give one of them"),
@@ -58,6 +70,7 @@ def main() -> None:
     """Parse the options, match, print and write."""
     options = parse_options(OPTIONS, "match", "Matches and clusters of texts, by a trained model.")
     own = part(options, al_ray.MatchOptions)
+    own = replace(own, oracle_options=replace(own.oracle_options, llm=options.llm))
     if options.into is not None:
         written = al_ray.match_into(
             options.into, own, cluster=options.cluster, on_progress=Progress(), called=as_called

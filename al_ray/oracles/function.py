@@ -75,6 +75,7 @@ class CallableOracle:
         with the expected cost, because the service may have charged for it. Failed and unreadable pairs are asked
         again, at most 1 + retries times each, then OracleFailed; CostReached before a call that would exceed
         `max_cost`. Errors, but for FolderInUse, are raised after the answers of all calls under way were yielded.
+        number: of the round; 0 for pairs of no round.
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
@@ -82,12 +83,12 @@ class CallableOracle:
         parts = [slice(start, start + per_call) for start in range(0, len(missing), per_call)]
         waiting = deque(Request(missing[part], texts[part]) for part in parts)
         calls: Calls[Request] = Calls()
-        done, fault = size - len(missing), ""
+        done, fault, of_round = size - len(missing), "", f" of round {number}" * bool(number)
         while (waiting and not fault) or calls.running:
             start = math.inf
             if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
-                    self._refuse_cost(waiting, f"{size - done:,} pairs of round {number} are open")
+                    self._refuse_cost(waiting, f"{size - done:,} pairs{of_round} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
                     fault = self._start(calls, waiting.popleft()) or ""
@@ -115,7 +116,7 @@ class CallableOracle:
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
                 waiting.appendleft(self._again(call.request, result, unread, wait))
         if fault:
-            stored = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
+            stored = f"{done:,} of {size:,} pairs{of_round} are answered and stored"
             raise fault if isinstance(fault, AlRayError) else OracleFailed(f"{fault}{stored}")
 
     def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:

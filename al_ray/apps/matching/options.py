@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, assignments_help
+from al_ray.apps.matching.cascade.options import CascadeOptions
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
@@ -105,7 +106,7 @@ class CutoffOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchOptions(CutoffOptions):
+class MatchOptions(CutoffOptions, CascadeOptions):
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
     left: TablePaths | None = None
@@ -181,6 +182,7 @@ class MatchOptions(CutoffOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
         super().__post_init__()
+        self.check_oracle()
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give `left=FILE`")
         for name, value in (("`at_most_one`", self.at_most_one), ("`split_bridges`", self.split_bridges)):

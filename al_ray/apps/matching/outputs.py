@@ -9,6 +9,7 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
 from al_ray.apps.matching.assignment_rules import Assignment
+from al_ray.apps.matching.cascade.asking import Questions, Verdicts, choose_questions
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
 from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster, weak_bridges
 from al_ray.apps.matching.clusters.edges import Edges
@@ -54,7 +55,10 @@ class Assigned:
 
 @dataclass(frozen=True)
 class Matching:
-    """What decides which of the candidates are matches, and which texts are one cluster."""
+    """What decides which of the candidates are matches, and which texts are one cluster.
+
+    verdicts: what an oracle said about uncertain pairs, and which these are; None without one.
+    """
 
     model: MatchingModel
     task: Task
@@ -65,6 +69,26 @@ class Matching:
     decisions: PairDecisions
     texts: bool = True
     escape_formulas: bool = False
+    verdicts: Verdicts | None = None
+
+    @property
+    def lowest(self) -> float:
+        """The lowest score of a match of the model, -inf for none."""
+        return self.cutoff.score if self.verdicts is None else self.verdicts.band.cutoff
+
+    def questions(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Questions:
+        """(n, 2) candidates with their scores and cosines (n,) -> those about which an oracle is to be asked."""
+        assert self.verdicts is not None
+        edges, _ = self._edges(pairs, scores, cosines)
+        return choose_questions(edges, self.p(scores), self.verdicts.band, self.rule)
+
+    def p(self, scores: Floats) -> Floats:
+        """(n,) scores as users see them -> p of the model, a probability only if it is calibrated."""
+        scorer = self.model.calibrated or self.model.model.scorer
+        assert scorer is not None
+        if self.model.model.matcher is not None and self.model.calibrated is None:
+            return scores
+        return scorer.probability(scores + self.model.lowest_p)
 
     def assigned(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Assigned:
         """(n, 2) candidates with their scores and cosines (n,) -> which match, and which the encoder cannot tell apart.
@@ -72,12 +96,19 @@ class Matching:
         The latter are no edges of the assignment, so that they take the place of no match.
         """
         keys = self.split.space.keys(pairs)
+        edges, unclear = self._edges(pairs, scores, cosines)
+        above = unclear & (scores >= self.lowest) & ~is_in(keys, self.decisions.no)
+        if self.verdicts is not None:
+            edges = self.verdicts.apply(keys, edges)
+        return Assigned(assign(edges, self.rule, self.lowest), pairs[above][np.argsort(keys[above])])
+
+    def _edges(self, pairs: Pairs, scores: Floats, cosines: Floats) -> tuple[CandidateEdges, Mask]:
+        """Return the edges that labels, rules and the model decide, and (n,) which the encoder cannot tell apart."""
+        keys = self.split.space.keys(pairs)
         unclear = self._unclear(pairs, keys, cosines)
         by = decided_by(keys, self.decisions)
         by[unclear] = SAID_NO
-        edges = CandidateEdges(pairs[:, 0], pairs[:, 1], scores, self.split.space.symmetric, by)
-        above = unclear & (scores >= self.cutoff.score) & ~is_in(keys, self.decisions.no)
-        return Assigned(assign(edges, self.rule, self.cutoff.score), pairs[above][np.argsort(keys[above])])
+        return CandidateEdges(pairs[:, 0], pairs[:, 1], scores, self.split.space.symmetric, by), unclear
 
     def matches(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Matches:
         """(n, 2) candidates with their scores and cosines (n,) -> the matches among them, the best first."""
@@ -90,7 +121,13 @@ class Matching:
         shift = self.model.lowest_p
         probabilities = None if calibrated is None else calibrated.probability(scores + shift if shift else scores)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
-        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule, assigned.undecided)
+        by_oracle = None
+        if self.verdicts is not None:
+            by_oracle = is_in(keys[order], self.verdicts.yes) & ~by_label & ~by_rule
+        return Matches(
+            pairs[order], scores, cosines[order], probabilities, by_label, by_rule, assigned.undecided,
+            by_oracle=by_oracle,
+        )  # fmt: skip
 
     def _unclear(self, pairs: Pairs, keys: Keys, cosines: Floats) -> Mask:
         """Return (n,) which pairs have the cosine 1 although they read differently: the encoder cannot tell them apart.
@@ -167,7 +204,9 @@ def cluster_texts(
     keys, rules = matching.decisions, matching.rules
     yes, no, rule, certain = (nodes.of(space.pairs(one)) for one in (keys.yes, keys.no, keys.rule, keys.certain))
     labelled = Decisions(certain, no)
-    lowest = matching.cutoff.score
+    lowest = matching.lowest
+    if matches.by_oracle is not None:
+        lowest = float(matches.scores[matches.by_oracle].min(initial=lowest))
     if lowest == -inf:
         lowest = float(matches.scores[matches.by_model].min(initial=1.0))
     missing = 0.0 if lowest > TOLERANCE else lowest - 1.0
@@ -211,6 +250,9 @@ class Outcome:
         """Return the content of match.json."""
         record = self.matching.record | {"matches": len(self.matches), "by_label": int(self.matches.by_label.sum())}
         record |= {"by_rule": int(self.matches.by_rule.sum()), "undecided": len(self.matches.undecided)}
+        if self.matching.verdicts is not None and self.matches.by_oracle is not None:
+            record["by_oracle"] = int(self.matches.by_oracle.sum())
+            record["oracle"] = dict(self.matching.verdicts.record)
         of = self.clustered.figures
         record["clusters"] = {
             "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),

@@ -172,6 +172,8 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
             "`search.kind='knn'` goes with `al_ray.match(..., out=DIR)`; `al_ray.match_into` compares all pairs of new "
             "texts, so leave it out"
         )
+    if options.oracle is not None:
+        raise BadOption("`oracle` goes with `al_ray.match(..., out=DIR)`; leave it out")
     if options.suggest is not None:
         raise BadOption("`suggest` goes with `al_ray.match(..., out=DIR)`, which compares all texts; leave it out")
     rules = about["rules"]

@@ -22,30 +22,34 @@ from al_ray.oracles.llm.store import AnswerStore, RawAnswer
 from al_ray.oracles.replies import Texts
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.uri import StoragePath
 
 PREFIX = "llm:"
 # Requests that a dry run shows.
 SHOWN = 2
 
 
-def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
-    """Return the service of a run; BadOption if an option is missing that it needs."""
+def llm_service(options: OracleConfig, folder: StoragePath, symmetric: bool) -> LlmService:
+    """Return the service with the raw answers in a folder, of a run or of matches; BadOption if an option is missing.
+
+    symmetric: whether the texts are those of one set.
+    """
     config = options.llm
     if not config.model.strip():
         raise BadOption(
-            "`oracle='llm'` needs the name of a model; give `llm.model` to `al_ray.run` (`al_ray.run_grid` has no such "
-            "option)"
+            "`oracle='llm'` needs the name of a model; give `llm.model` to `al_ray.run` or `al_ray.match` "
+            "(`al_ray.run_grid` has no such option)"
         )
     if isinstance(options.max_cost, int | float) and not config.priced:
         raise BadOption(
             "`max_cost` needs `llm.input_price` and `llm.output_price`, or nothing tells what a label costs"
         )
-    if config.both_orders and not journal.task.symmetric:
+    if config.both_orders and not symmetric:
         raise BadOption(
             "`llm.both_orders` needs a symmetric task; leave it out: left and right texts differ in kind here"
         )
     config = replace(config, definition=_definition(config.definition))
-    return LlmService(config, Client(config, options.call_timeout), AnswerStore(journal.path), journal.task.symmetric)
+    return LlmService(config, Client(config, options.call_timeout), AnswerStore(folder), symmetric)
 
 
 def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:

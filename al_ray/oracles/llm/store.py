@@ -43,11 +43,15 @@ class RawAnswer:
 class AnswerStore:
     """Writes and finds the raw answers of a run; may be used by several threads."""
 
-    def __init__(self, run: StoragePath) -> None:
-        """Read the answers in a run folder."""
-        self.folder, self._lock = run / FOLDER, threading.Lock()
+    def __init__(self, run: StoragePath, name: str = FOLDER) -> None:
+        """Read the answers in a run folder, or in another one. name: of the folder in it that has their files.
+
+        cost: of all answers. highest: the highest cost of a pair, None if none cost anything.
+        """
+        self.folder, self._lock = run / name, threading.Lock()
         self._answers = dict[str, Answer]()
         self.models, self.cost = set[str](), 0.0
+        self.highest: float | None = None
         names = [path.name for path in self.folder.glob("*.json")] if self.folder.exists() else []
         self._last = max((int(name.removesuffix(".json")) for name in names if NAME.fullmatch(name)), default=0)
         for name in sorted(filter(NAME.fullmatch, names), key=lambda name: int(name.removesuffix(".json"))):
@@ -69,6 +73,8 @@ class AnswerStore:
 
     def _take(self, raw: RawAnswer) -> None:
         self.cost += raw.cost
+        if raw.cost and raw.keys:
+            self.highest = max(self.highest or 0.0, raw.cost / len(raw.keys))
         if raw.model and any(raw.answers):
             self.models.add(raw.model)
         self._answers |= {key: one for key, one in zip(raw.keys, raw.answers, strict=True) if one is not None}
