@@ -38,10 +38,10 @@ class Matches:
         split = task.measurable(record["split"])
         found = read_parquet(self.matches / "matches.parquet")
         pairs = as_pairs(
-            _rows(task.left, found["left_id"].to_pylist()), _rows(task.right, found["right_id"].to_pylist())
+            rows_of(task.left, found["left_id"].to_pylist()), rows_of(task.right, found["right_id"].to_pylist())
         )
         right = int(is_in(split.space.keys(pairs), split.positive_keys).sum())
-        results = {"matches": _figures(right, len(pairs), len(split.positives))}
+        results = {"matches": quality_figures(right, len(pairs), len(split.positives))}
         if task.symmetric:
             results |= self._of_clusters(task, split)
         return results
@@ -50,7 +50,7 @@ class Matches:
         """Compare the clusters with the components of the positives."""
         table = read_parquet(self.matches / "clusters.parquet")
         predicted = table["cluster"].to_numpy()
-        true = components(len(task.left), split.positives)[_rows(task.left, table["id"].to_pylist())]
+        true = components(len(task.left), split.positives)[rows_of(task.left, table["id"].to_pylist())]
         both = {"clusters, pairwise": pairwise_f1(predicted, true), "clusters, B-cubed": b_cubed(predicted, true)}
         return {name: {"precision": one.precision, "recall": one.recall, "f1": one.f1} for name, one in both.items()}
 
@@ -63,7 +63,8 @@ def format_quality(results: dict[str, dict[str, float]]) -> str:
     return format_columns(rows)
 
 
-def _figures(right: int, found: int, positives: int) -> dict[str, float]:
+def quality_figures(right: int, found: int, positives: int) -> dict[str, float]:
+    """Return precision, recall and F1, as shares, of so many matches of which so many are right."""
     unknown = float("nan")
     return {
         "found": found, "right": right, "positives": positives,
@@ -72,6 +73,7 @@ def _figures(right: int, found: int, positives: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _rows(corpus: Corpus, ids: list[str]) -> Rows:
+def rows_of(corpus: Corpus, ids: list[str]) -> Rows:
+    """Return the rows (n,) of these ids in a corpus."""
     row = {name: number for number, name in enumerate(corpus.ids)}
     return np.array([row[name] for name in ids], dtype=np.int64)
