@@ -11,7 +11,7 @@ from tests.guides import ROOT
 NAMES = (
     *("simulate", "simulate-audits", "recipes", "adaptivity", "matches", "month", "records", "records-picture"),
     *("scored-pairs", "other-tools", "handover", "guess", "promises", "roofline"),
-    *("calibrations", "intervals"),
+    *("calibrations", "intervals", "cascade"),
 )
 
 

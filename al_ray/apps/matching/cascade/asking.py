@@ -1,27 +1,20 @@
 """Which uncertain pairs are asked first, and what their answers make of the scores by which matches are assigned."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES, CandidateEdges, assign
-from al_ray.apps.matching.assignment_rules import Assignment
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.cascade.band import Band
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Rows, is_in
 from al_ray.core.scorer import Floats
 
 STEP = 1e-6
 """A pair with a yes has a score from `high` to this much above it, in the order of the model's scores."""
-SETTLED: Mapping[str, Callable[[Mask, bool], Mask]] = {
-    "all": lambda ends, _: np.zeros(len(ends), dtype=np.bool_),
-    "best": lambda ends, symmetric: ends.all(axis=1) if symmetric else ends[:, 0],
-    "mutual": lambda ends, _: ends.any(axis=1),
-    "one-to-one": lambda ends, _: ends.any(axis=1),
-}
-"""Of each rule: (n, 2) whether the texts of an edge have a sure match, and whether there is one table -> (n,) whether
-no answer makes a match of the edge."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +37,22 @@ def choose_questions(edges: CandidateEdges, p: Floats, band: Band, rule: Assignm
     sure = (edges.decisions == SAID_YES) | ((edges.decisions == BY_MODEL) & (edges.scores >= band.high))
     has_match = np.zeros(edges.texts, dtype=np.bool_)
     has_match[edges.pairs[sure]] = True
-    settled = uncertain & SETTLED[rule](has_match[edges.pairs], edges.symmetric)
+    settled = uncertain & _settled(rule, has_match[edges.pairs], edges.symmetric)
     asked = np.flatnonzero(uncertain & ~settled)
     matches = assign(edges, rule, band.cutoff)[asked]
     change = np.where(matches, 1 - p[asked], p[asked])
     order = asked[np.lexsort((edges.right[asked], edges.left[asked], ~matches, -change))]
     return Questions(order, int(settled.sum()))
+
+
+def _settled(rule: Assignment, has_match: npt.NDArray[np.bool_], symmetric: bool) -> Mask:
+    """(n, 2) whether the texts of an edge have a sure match -> (n,) whether a yes would make no match of the edge."""
+    about = ASSIGNMENTS[rule]
+    if about.of_right or about.together:
+        return has_match.any(axis=1)
+    if about.of_best:
+        return has_match.all(axis=1) if symmetric else has_match[:, 0]
+    return np.zeros(len(has_match), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
