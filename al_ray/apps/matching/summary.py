@@ -79,10 +79,9 @@ def compared(record: Mapping[str, Any]) -> str:
 def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:
     """Return the call that draws some of the matches for people to label.
 
-    None if the model decided none of them, or if people cannot open files there.
+    None if neither the model nor an oracle decided any of them, or if people cannot open files there.
     """
-    others = record["by_label"] + record.get("by_rule", 0) + record.get("by_oracle", 0)
-    if record["matches"] == others or not isinstance(out, Path):
+    if record["matches"] == record["by_label"] + record.get("by_rule", 0) or not isinstance(out, Path):
         return None
     return call("sample_matches", matches=out, budget=100)
 

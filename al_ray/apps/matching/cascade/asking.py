@@ -49,9 +49,9 @@ def _settled(rule: Assignment, has_match: npt.NDArray[np.bool_], symmetric: bool
     """(n, 2) whether the texts of an edge have a sure match -> (n,) whether a yes would make no match of the edge."""
     about = ASSIGNMENTS[rule]
     if about.of_right or about.together:
-        return has_match.any(axis=1)
+        return has_match[:, 0] | has_match[:, 1]
     if about.of_best:
-        return has_match.all(axis=1) if symmetric else has_match[:, 0]
+        return has_match[:, 0] & has_match[:, 1] if symmetric else has_match[:, 0]
     return np.zeros(len(has_match), dtype=np.bool_)
 
 

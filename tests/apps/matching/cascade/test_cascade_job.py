@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import al_ray
+from al_ray.apps.matching.written import read_matches
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, OracleFailed
 from al_ray.core.task import Task
@@ -101,6 +102,9 @@ def test_answers_decide_about_uncertain_pairs_and_unsure_is_no_negative(setting,
     assert counts == [len(setting.uncertain), len(yes), len(no), len(unsure), 0, 0]
     asked = [pair for call in judge.calls for pair in call]
     assert len(asked) == len({frozenset(pair) for pair in asked}) <= len(setting.uncertain)
+    # An audit draws them, as they can be wrong.
+    by_label = read_matches(tmp_path / "out").by_label
+    assert by_label.sum() == len(labelled(setting.run, "yes") - setting.uncertain.keys())
     printed = capsys.readouterr().out
     assert f"oracle judge:label: {len(setting.uncertain)} uncertain pairs" in printed
     assert f"{len(yes)} by the oracle)" in printed
