@@ -7,36 +7,38 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from al_ray.apps.matching.assignment import BY_MODEL, SAID_YES, CandidateEdges, assign
+from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES, CandidateEdges, assign
 from al_ray.apps.matching.assignment_rules import Assignment
 from al_ray.apps.matching.cascade.asking import Verdicts, choose_questions
 from al_ray.apps.matching.cascade.band import Band
+from al_ray.cluster.token_store import parts_of, pool_folder
 from al_ray.core.config.bounds import Between, Seed, check_bounds
-from al_ray.core.errors import BadOption
-from al_ray.core.pairs import Keys, Mask, Rows, as_pairs, is_in
+from al_ray.core.labels import MATCHER, NO, YES
+from al_ray.core.pairs import Keys, Mask, Rows, is_in
 from al_ray.core.rng import generator
 from al_ray.core.text_table import format_columns
-from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json, read_parquet
-from studies.match_quality import quality_figures, rows_of
+from al_ray.matcher.model_file import read_model
+from al_ray.runs.other_runs import bound_task
+from al_ray.runs.run_folder import RunFolder, bound_config, last_round
+from al_ray.storage.uri import storage_path
+from studies.match_quality import quality_figures
+from studies.records.run_scores import pool_candidates
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """F1 over all pairs of match --oracle, by the number of pairs that are asked, of simulated oracles.
+    """F1 over all pairs of match --oracle, by the number of pairs that are asked, of simulated oracles."""
 
-    Runs with a matcher alone, whose scores are p.
-    """
-
-    matches: Path
-    """Folder of match --left TASK --split SPLIT --assign all --at-score LOW, with the candidates from LOW on."""
-    task: Path
-    """The task, whose positives are all matching pairs."""
+    run: Path
+    """Run with a matcher, whose scores are p, on a task whose positives are all matching pairs. Its last round is
+    taken, and the labels of the run decide about their pairs, as in match."""
+    split: str = "train"
+    """The split whose texts are matched."""
     rules: tuple[Assignment, ...] = ("mutual", "all")
     """Rules of assignment."""
-    low: Annotated[float, Between(0, 1)] = 0.05
+    low: Annotated[float, Between(0, 1)] = 0.2
     """Lowest score of an uncertain pair."""
-    high: Annotated[float, Between(0, 1)] = 0.95
+    high: Annotated[float, Between(0, 1)] = 0.8
     """Lowest score of a sure match."""
     cutoff: Annotated[float, Between(0, 1)] = 0.5
     """Lowest score of a match where nobody is asked."""
@@ -53,7 +55,7 @@ class Cascade:
         """Return a row for each rule, order, oracle and budget, with F1 in percent: mean, least and most of seeds."""
         check_bounds(self)
         band, rows = Band(self.low, self.high, self.cutoff, ("", "")), list[dict[str, Any]]()
-        candidates = read_candidates(self.matches, self.task)
+        candidates = run_candidates(self.run, self.split)
         for rule in self.rules:
             for order in ("by chance of a change", "at random"):
                 # The order is compared by a perfect oracle alone.
@@ -103,18 +105,24 @@ class Simulated:
         return order[: self.budget]
 
 
-def read_candidates(matches: Path, task_path: Path) -> Candidates:
-    """Read the candidates that match wrote; BadOption for matches of another task or of another rule."""
-    record, task = read_json(matches / "match.json", ["split", "task_digest", "assign"]), read_task(task_path)
-    if record["task_digest"] != task.digest or record["assign"] != "all":
-        raise BadOption(f"{matches} has no candidates of {task_path}; match its texts with --assign all")
-    split, table = task.measurable(record["split"]), read_parquet(matches / "matches.parquet")
-    pairs = as_pairs(
-        rows_of(task.left, table["left_id"].to_pylist()), rows_of(task.right, table["right_id"].to_pylist())
-    )
-    by = np.where(np.array(table["decided_by"].to_pylist()) == "model", BY_MODEL, SAID_YES).astype(np.uint8)
-    edges = CandidateEdges(pairs[:, 0], pairs[:, 1], table["score"].to_numpy(), task.symmetric, by)
-    keys = split.space.keys(pairs)
+def run_candidates(run: Path, name: str) -> Candidates:
+    """Read the candidates of the last round of a run with a matcher, from its files; no text is encoded."""
+    path = storage_path(str(run))
+    config, journal = bound_config(path), RunFolder(path, bound_task(path))
+    task, parts = journal.task, parts_of(journal.task)
+    split = task.measurable(name)
+    pool = Path(str(pool_folder(task, config.encoding, path)))
+    owned = pool_candidates(pool / "candidates", f"{parts[name, 'left']}-{parts[name, 'right']}")
+    model = journal.round(last_round(path)) / "model" / MATCHER
+    matcher = read_model(model, owned[0].names)
+    p = [matcher.probability(np.ascontiguousarray(chunk), config.threads) for one in owned for chunk in one.features]
+    keys = np.concatenate([one.keys for one in owned])
+    pairs, labelled = split.space.pairs(keys), journal.ledger.labelled()
+    decisions = np.full(len(keys), BY_MODEL, dtype=np.uint8)
+    for label, decided in ((YES, SAID_YES), (NO, SAID_NO)):
+        own = split.space.keys(labelled.pairs[labelled.labels == label])
+        decisions[is_in(keys, np.sort(own))] = decided
+    edges = CandidateEdges(pairs[:, 0], pairs[:, 1], np.concatenate(p), task.symmetric, decisions)
     return Candidates(edges, keys, is_in(keys, split.positive_keys), len(split.positives))
 
 

@@ -38,7 +38,7 @@ class Matches:
         split = task.measurable(record["split"])
         found = read_parquet(self.matches / "matches.parquet")
         pairs = as_pairs(
-            rows_of(task.left, found["left_id"].to_pylist()), rows_of(task.right, found["right_id"].to_pylist())
+            _rows(task.left, found["left_id"].to_pylist()), _rows(task.right, found["right_id"].to_pylist())
         )
         right = int(is_in(split.space.keys(pairs), split.positive_keys).sum())
         results = {"matches": quality_figures(right, len(pairs), len(split.positives))}
@@ -50,7 +50,7 @@ class Matches:
         """Compare the clusters with the components of the positives."""
         table = read_parquet(self.matches / "clusters.parquet")
         predicted = table["cluster"].to_numpy()
-        true = components(len(task.left), split.positives)[rows_of(task.left, table["id"].to_pylist())]
+        true = components(len(task.left), split.positives)[_rows(task.left, table["id"].to_pylist())]
         both = {"clusters, pairwise": pairwise_f1(predicted, true), "clusters, B-cubed": b_cubed(predicted, true)}
         return {name: {"precision": one.precision, "recall": one.recall, "f1": one.f1} for name, one in both.items()}
 
@@ -73,7 +73,6 @@ def quality_figures(right: int, found: int, positives: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def rows_of(corpus: Corpus, ids: list[str]) -> Rows:
-    """Return the rows (n,) of these ids in a corpus."""
+def _rows(corpus: Corpus, ids: list[str]) -> Rows:
     row = {name: number for number, name in enumerate(corpus.ids)}
     return np.array([row[name] for name in ids], dtype=np.int64)

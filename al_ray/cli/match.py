@@ -49,7 +49,7 @@ class MatchCommand(al_ray.MatchOptions):
     def __post_init__(self) -> None:
         """Raise BadOption for options that exclude or need one another."""
         super().__post_init__()
-        if self.oracle != "llm" and self.llm != LlmConfig():
+        if self.oracle is None and self.llm != LlmConfig():
             raise BadOption("the options of a language model (--llm.model, ...) go with --oracle llm; add it")
         for wrong, cure in (
             (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),

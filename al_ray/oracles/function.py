@@ -68,14 +68,13 @@ class CallableOracle:
         self.next_start = -math.inf
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers to the rows `missing`, one Answers for each call, as the calls end.
+        """Yield the answers to the rows `missing` of a round (0 for no round), one Answers for each call that ends.
 
         At most `calls_at_once` calls are under way; another starts after the answers of one were taken from here. With
         one at a time answers come in the order of rows. A call that raises costs nothing; one that times out counts
         with the expected cost, because the service may have charged for it. Failed and unreadable pairs are asked
         again, at most 1 + retries times each, then OracleFailed; CostReached before a call that would exceed
         `max_cost`. Errors, but for FolderInUse, are raised after the answers of all calls under way were yielded.
-        number: of the round; 0 for pairs of no round.
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call

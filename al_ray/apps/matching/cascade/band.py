@@ -13,8 +13,9 @@ from al_ray.core.naming import Code, option
 from al_ray.core.scorer import Scorer
 from al_ray.metrics.thresholds import parse_rule
 
-LOW, HIGH = 0.05, 0.95
-"""p of the model at the borders that nothing else gives."""
+LOW, HIGH = 0.2, 0.8
+"""p of the model at the borders that nothing else gives: nearer to 0 and 1 an oracle that errs is wrong more often than
+the model (docs/match.md)."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from al_ray.core.config.bounds import Between, Group
-from al_ray.core.config.llm import LlmConfig
-from al_ray.core.config.oracle import OracleConfig, oracle_name
+from al_ray.core.config.oracle import ORACLES, OracleConfig, oracle_name
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
 from al_ray.storage.uri import StoragePath
@@ -25,10 +24,10 @@ class CascadeOptions:
     decides about all pairs (docs/match.md)."""
     oracle_low: Annotated[float | None, CASCADE, Between(-2, 2)] = None
     """Lowest score of an uncertain pair; pairs below are no matches. Default: the score at which the model's p is
-    0.05."""
+    0.2."""
     oracle_high: Annotated[float | None, CASCADE, Between(-2, 2)] = None
     """Lowest score of a sure match, which is not asked. Default: the threshold that was stored for a precision, one
-    with a guarantee before others; without one the score at which the model's p is 0.95."""
+    with a guarantee before others; without one the score at which the model's p is 0.8."""
     oracle_budget: Annotated[int, CASCADE, Between(0, 1_000_000)] = 100
     """Most pairs that are asked, those first whose answer is most likely to change the result. The model decides about
     the others, by the cutoff."""
@@ -48,15 +47,18 @@ class CascadeOptions:
                 if getattr(self, name) != getattr(plain, name):
                     raise BadOption(f"`{name}` goes with `oracle`; add it, such as `oracle='llm'`, or leave it out")
             return
-        if (kind := oracle_name(self.oracle)) not in KINDS:
-            people = " (people label matches that `al_ray.sample_matches` draws)" if kind in ("file", "page") else ""
+        name = oracle_name(self.oracle)
+        if name not in KINDS:
+            by_people = name is not None and ORACLES[name].people
+            people = " (people label matches that `al_ray.sample_matches` draws)" * by_people
             raise BadOption(
                 f"{option('oracle', self.oracle)} cannot decide about uncertain pairs; give llm, model:PATH, or "
                 f"module:function{people}"
             )
-        if kind == "llm" and (llm.examples, llm.check_with) != (LlmConfig().examples, LlmConfig().check_with):
+        if llm.examples or llm.check_with:
             raise BadOption(
-                "`llm.examples` and `llm.check_with` go with the labels of a run; leave them out of `al_ray.match`"
+                "examples and check_with of LlmConfig need the labels of a run; leave them out of the options of a "
+                "match"
             )
         if self.oracle_low is not None and self.oracle_high is not None and self.oracle_low >= self.oracle_high:
             raise BadOption(

@@ -5,7 +5,7 @@ FOLDER/answers/NNNNN.json    answers of other oracles, in the same form
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,19 +119,41 @@ def make_pair_oracle(
     options: CascadeOptions, task: Task, folder: StoragePath, threads: int, watch: OnProgress
 ) -> PairOracle:
     """Make the oracle that the options name, with the answers in a folder; BadOption or BadFile if it cannot be."""
-    word, calls = options.oracle, options.oracle_options
-    assert word is not None
-    if oracle_name(word) == "llm":
-        service = llm_service(calls, folder, task.symmetric)
-        asked = CallableOracle(service, task, calls, 0, service.store.cost, watch, _nothing)
-        return PairOracle(asked.label, service.store, service, None)
-    store = AnswerStore(folder, ANSWERS)
-    if oracle_name(word) == "model":
-        model = CrossEncoderOracle(word, task, threads, watch)
-        return PairOracle(model.label, store, None, model.by)
-    function = FunctionService(word, calls, store.highest)
-    asked = CallableOracle(function, task, calls, 0, store.cost, watch, _nothing)
-    return PairOracle(asked.label, store, function, word)
+    assert options.oracle is not None
+    name = oracle_name(options.oracle)
+    assert name is not None
+    return MAKERS[name](options, task, folder, threads, watch)
+
+
+def _language_model(
+    options: CascadeOptions, task: Task, folder: StoragePath, threads: int, watch: OnProgress
+) -> PairOracle:
+    calls = options.oracle_options
+    service = llm_service(calls, folder, task.symmetric)
+    asked = CallableOracle(service, task, calls, 0, service.store.cost, watch, _nothing)
+    return PairOracle(asked.label, service.store, service, None)
+
+
+def _cross_encoder(
+    options: CascadeOptions, task: Task, folder: StoragePath, threads: int, watch: OnProgress
+) -> PairOracle:
+    model = CrossEncoderOracle(str(options.oracle), task, threads, watch)
+    return PairOracle(model.label, AnswerStore(folder, ANSWERS), None, model.by)
+
+
+def _function(options: CascadeOptions, task: Task, folder: StoragePath, threads: int, watch: OnProgress) -> PairOracle:
+    word, calls, store = str(options.oracle), options.oracle_options, AnswerStore(folder, ANSWERS)
+    service = FunctionService(word, calls, store.highest)
+    asked = CallableOracle(service, task, calls, 0, store.cost, watch, _nothing)
+    return PairOracle(asked.label, store, service, word)
+
+
+MAKERS: Mapping[str, Callable[[CascadeOptions, Task, StoragePath, int, OnProgress], PairOracle]] = {
+    "llm": _language_model,
+    "model": _cross_encoder,
+    "function": _function,
+}
+"""How the oracle of each of KINDS is made."""
 
 
 def record_answers(options: CascadeOptions, band: Band, answers: OracleAnswers, settled: int) -> dict[str, Any]:

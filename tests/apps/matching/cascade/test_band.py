@@ -15,8 +15,8 @@ from al_ray.core.errors import BadOption
 from al_ray.core.scorer import Scorer
 from tests.apps.audit.test_audit_job import run_folder
 
-# SCORER of run_folder: p = sigmoid(20 s - 18), so that p = 0.05 at 0.9 - log(19)/20, and 0.95 at 0.9 + log(19)/20.
-LOW, HIGH = 0.9 - log(19) / 20, 0.9 + log(19) / 20
+# SCORER of run_folder: p = sigmoid(20 s - 18), so that p = 0.2 at 0.9 - log(4)/20, and 0.8 at 0.9 + log(4)/20.
+LOW, HIGH = 0.9 - log(4) / 20, 0.9 + log(4) / 20
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,6 @@ def test_a_default_gives_way_to_the_cutoff_and_an_option_does_not(model):
 
 def test_a_model_whose_p_does_not_rise_needs_borders(model):
     flat = replace(model, model=replace(model.model, scorer=Scorer(0.0, -1.0, 0.1, "no-variance")))
-    with pytest.raises(BadOption, match=r"no score at which its p is 0.95 \(no-variance\); give `oracle_high=S`"):
+    with pytest.raises(BadOption, match=r"no score at which its p is 0.8 \(no-variance\); give `oracle_high=S`"):
         chosen(flat)
     assert chosen(flat, oracle_low=0.1, oracle_high=0.2) == (0.1, 0.2, 0.1)

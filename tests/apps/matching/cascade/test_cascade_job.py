@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,8 +73,7 @@ def judge(setting, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "judge", raising=False)
-    import judge  # type: ignore[import-not-found]
-
+    judge = import_module("judge")
     words = ("yes", "no", "unsure")
     judge.answers |= {setting.key(pair): words[place % 3] for place, pair in enumerate(setting.scores)}
     return judge
