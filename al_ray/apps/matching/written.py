@@ -57,7 +57,7 @@ def read_matches(folder: Path) -> WrittenMatches:
     digest = digest_of(folder)
     table = _table(folder)
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))
-    by_label = np.array([who not in ("model", "oracle") for who in table["decided_by"].to_pylist()], dtype=np.bool_)
+    by_label = np.array([who in ("label", "rule") for who in table["decided_by"].to_pylist()], dtype=np.bool_)
     return WrittenMatches(folder, digest, rule, scores, cosines, by_label)
 
 
