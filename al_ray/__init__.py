@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from al_ray.api.evaluation import compare, evaluate
     from al_ray.api.evaluation_sets import prepare_evaluation
     from al_ray.api.exporting import ExportFolder, export_model
-    from al_ray.api.grids import run_grid
+    from al_ray.api.grids import GridJob, plan_grid, run_grid
     from al_ray.api.labelling.changes import close_round, correct_labels
     from al_ray.api.labelling.page import annotate
     from al_ray.api.labelling.status import label_status
     from al_ray.api.labels import export_labels, import_labels
-    from al_ray.api.match_audits import sample_matches
+    from al_ray.api.match_audits import sample_clusters, sample_matches
     from al_ray.api.matchers import RecordModel, RecordScores, load_matcher
     from al_ray.api.matching import MatchFolder, match, match_into
     from al_ray.api.models import PairModel, load_model
@@ -100,6 +100,8 @@ __all__ = (
     "Axes",
     "GridConfig",
     "run_grid",
+    "plan_grid",
+    "GridJob",
     "TrainConfig",
     "plan_training",
     "train_bi_encoder",
@@ -130,6 +132,7 @@ __all__ = (
     "AuditConfig",
     "sample_audit",
     "estimate_audit",
+    "sample_clusters",
     "sample_matches",
     # Errors.
     "AlRayError",
@@ -141,6 +144,7 @@ _MODULES = {
     "evaluate_stated_scores": "al_ray.api.scores",
     "evaluate_scores": "al_ray.api.scores",
     "plan_training": "al_ray.api.training",
+    "sample_clusters": "al_ray.api.match_audits",
     "sample_matches": "al_ray.api.match_audits",
     "StopConfig": "al_ray.active_learning.stopping",
     "format_round": "al_ray.runs.round_table",
@@ -199,6 +203,8 @@ _MODULES = {
     "report": "al_ray.api.reports",
     "run": "al_ray.api.runs",
     "run_grid": "al_ray.api.grids",
+    "plan_grid": "al_ray.api.grids",
+    "GridJob": "al_ray.api.grids",
     "sample_audit": "al_ray.api.audits",
     "train_bi_encoder": "al_ray.api.training",
     "train_cross_encoder": "al_ray.api.training",

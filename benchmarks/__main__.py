@@ -14,7 +14,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 from al_ray.cli._shared.entry import parse_options, run_process
 from al_ray.core.text_table import format_columns
-from al_ray.storage.files import refuse_folder, write_json
+from al_ray.storage.files import check_is_no_folder, write_json
 from benchmarks.annotating import Annotate
 from benchmarks.comparing import Compare
 from benchmarks.encoding import Encode
@@ -34,7 +34,7 @@ def main() -> None:
         KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; growth."
     )
     if benchmark.out is not None:
-        refuse_folder("--out", benchmark.out)
+        check_is_no_folder("--out", benchmark.out)
     content: Any
     if isinstance(benchmark, Serve):
         # It writes its file itself, run by run.

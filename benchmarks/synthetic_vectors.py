@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.cluster.candidates.owning import pool_actor
 from al_ray.cluster.pool.ring import GROUPS
-from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of
@@ -62,7 +62,7 @@ class SyntheticPool:
 
     def ask_in(self, rounds: int) -> int:
         """Ask for neighbours in one round or two from now on; return how many shards gave since the last call."""
-        return sum(get_results([shard.ask_in.remote(rounds) for shard in self.pool.shards]))
+        return sum(get_results([one.__ray_call__.remote(_ask_in, rounds) for one in self.pool.shards]))
 
     def blocks(self) -> list[Block]:
         """Return the blocks of texts that the search compares."""
@@ -100,6 +100,11 @@ class SyntheticShard(PoolShard):
         knn_rounds.DEVIATIONS = IN_TWO if rounds == 2 else 10**9
         given, self.given = self.given, 0
         return given
+
+
+def _ask_in(actor: Any, rounds: int) -> int:
+    """See SyntheticShard.ask_in; called on the actor of a shard."""
+    return actor.shard.ask_in(rounds)
 
 
 @contextmanager

@@ -2,22 +2,24 @@
 
 A study is a dataclass of options with a method `results`, in its own file; SHOWN lists all of them with what formats
 their results. `simulate` compares strategies and `recipes` trainings, `adaptivity` draws a map of simulated runs,
-`simulate-audits`, `promises`, `calibrations` and `intervals` measure statistics, `matches` measures what jobs.match
-wrote, `cascade` what an oracle of uncertain pairs brings, `month` a model whose texts change, `records` what labels buy
-with a matcher, `scored-pairs` what another tool scored, `other-tools` Splink and dedupe beside al_ray, `handover` which
-models of runs rules would choose, and `guess` how well what more labels bring is guessed. `roofline` computes the least
-times of a GPU, and `records-picture` draws README's picture.
+`simulate-audits`, `promises`, `calibrations`, `intervals`, `two-samples`, `widths` and `cluster-audits` measure
+statistics, `matches` measures what jobs.match wrote, `cascade` what an oracle of uncertain pairs brings, `month` a
+model whose texts change, `records` what labels buy with a matcher, `scored-pairs` what another tool scored,
+`other-tools` Splink and dedupe beside al_ray, `handover` which models of runs rules would choose, and `guess` how well
+what more labels bring is guessed. `roofline` computes the least times of a GPU, and `records-picture` draws README's
+picture.
 """
 
 from collections.abc import Callable
 from typing import Any, Union
 
 from al_ray.cli._shared.entry import parse_options, run_process
-from al_ray.storage.files import refuse_folder, write_json
+from al_ray.storage.files import check_is_no_folder, write_json
 from studies.adapter_runs import Simulate, format_runs
 from studies.adaptivity import Adaptivity, format_map
 from studies.calibrating import Calibrations, format_calibrations
 from studies.cascade import Cascade, format_cascade
+from studies.cluster_audits import ClusterAudits, format_cluster_audits
 from studies.handover import Handover, format_handover
 from studies.intervals import Intervals, format_intervals
 from studies.match_quality import Matches, format_quality
@@ -32,6 +34,8 @@ from studies.records.picture import RecordsPicture
 from studies.records.scored_file import ScoredPairs, format_scored
 from studies.roofline import Roofline
 from studies.simulating import SimulateAudits, format_tables
+from studies.two_samples import TwoSamples, format_two_samples
+from studies.widths import Widths, format_widths
 
 AS_JSON: dict[type, Callable[[Any], str]] = {
     SimulateAudits: format_tables,
@@ -43,6 +47,9 @@ AS_JSON: dict[type, Callable[[Any], str]] = {
     Calibrations: format_calibrations,
     Cascade: format_cascade,
     Intervals: format_intervals,
+    ClusterAudits: format_cluster_audits,
+    TwoSamples: format_two_samples,
+    Widths: format_widths,
 }
 """Studies whose results are also written to --out, as JSON."""
 SHOWN: dict[type, Callable[[Any], str]] = AS_JSON | {
@@ -63,7 +70,7 @@ def main() -> None:
     study = parse_options(Union[tuple(SHOWN)], "python -m studies", "Studies of quality, and not of speed.")  # noqa: UP007
     kind = type(study)
     if kind not in (Records, OtherTools, Roofline, RecordsPicture) and study.out is not None:
-        refuse_folder("--out", study.out)
+        check_is_no_folder("--out", study.out)
     results = study.results()
     print(SHOWN[kind](results))
     if kind in AS_JSON and study.out is not None:

@@ -16,6 +16,7 @@ from al_ray.core.config.bounds import Between, Seed, check_bounds
 from al_ray.core.labels import MATCHER, NO, YES
 from al_ray.core.pairs import Keys, Mask, Rows, is_in
 from al_ray.core.rng import generator
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.text_table import format_columns
 from al_ray.matcher.model_file import read_model
 from al_ray.runs.other_runs import bound_task
@@ -122,7 +123,7 @@ def run_candidates(run: Path, name: str) -> Candidates:
     for label, decided in ((YES, SAID_YES), (NO, SAID_NO)):
         own = split.space.keys(labelled.pairs[labelled.labels == label])
         decisions[is_in(keys, np.sort(own))] = decided
-    edges = CandidateEdges(pairs[:, 0], pairs[:, 1], np.concatenate(p), task.symmetric, decisions)
+    edges = CandidateEdges(ScoredPairs(pairs, np.concatenate(p)), task.symmetric, decisions)
     return Candidates(edges, keys, is_in(keys, split.positive_keys), len(split.positives))
 
 

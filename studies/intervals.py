@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ PILOT = 3
 Row = dict[str, Any]
 Part = tuple[int, int, int]
 """Matches, answered and all pairs of a part."""
+AnyPart = TypeVar("AnyPart")
 Draw = Callable[[Part, End, np.random.Generator, int], Floats]
 Way = Literal["melded", "mid", "two stages", "two stages, mid", "errors ignored", "errors carried"]
 TRUE_LABELS: tuple[Way, ...] = ("melded", "mid", "two stages", "two stages, mid")
@@ -197,9 +198,14 @@ def _corrected(answers: TwoAnswers, of_errors: End, rng: np.random.Generator, dr
 
 
 def ends_of(
-    parts: Parts, cut: int, reach: int, draw: Draw, rng: np.random.Generator, draws: int
+    parts: Mapping[tuple[Band, bool], AnyPart],
+    cut: int,
+    reach: int,
+    draw: Callable[[AnyPart, End, np.random.Generator, int], Floats],
+    rng: np.random.Generator,
+    draws: int,
 ) -> list[tuple[float, float]]:
-    """Return the ends of precision, ranked recall and recall."""
+    """Return the ends of precision, ranked recall and recall; draw: numbers of matches of a part."""
     ends: list[list[float]] = []
     for end in ("low", "high"):
         upper, near, rest = np.zeros(draws), np.zeros(draws), np.zeros(draws)

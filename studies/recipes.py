@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import torch
 
+from al_ray.cli._shared.blocks import Block
 from al_ray.core.config.bounds import Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig, MaxLength, Threads
 from al_ray.core.config.sections import TrainingConfig
@@ -51,9 +52,6 @@ texts has only the cosine."""
 class Recipes:
     """AP of one recipe of training on texts that it has not seen, for several seeds."""
 
-    # Each recipe is trained once, from the untrained encoder, and its refit is not looked at.
-    UNUSED: ClassVar[tuple[str, ...]] = ("training.start", "training.worst_loss", "training.tries")
-
     task: Path
     """Task folder; of its labels only those of train are used."""
     name: str = "trial"
@@ -68,7 +66,10 @@ class Recipes:
     """Labelled pairs: the nearest ones under the untrained encoder."""
     seeds: tuple[Seed, ...] = (0, 1, 2)
     """Seed s holds out the fold s mod 3, and decides the order of the pairs."""
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    # Each recipe is trained once, from the untrained encoder, and its refit is not looked at.
+    training: Annotated[TrainingConfig, Block(without=("start", "worst_loss", "tries"))] = field(
+        default_factory=TrainingConfig
+    )
     texts: Annotated[int, Between(100, 1_000_000)] = 10_000
     """Texts that are drawn of a task of one set, in whole components of stated pairs."""
     threads: Threads = 2

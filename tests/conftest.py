@@ -57,6 +57,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.task_folder import sealed
+from tests.pictures import draw_none, drawing
 from tests.ray_ports import choose_ports
 from tests.ways import HERE, ON_RAY, has_workers_here
 
@@ -71,6 +72,9 @@ settings.register_profile("others", deadline=None)
 settings.register_profile("al_ray", deadline=None, derandomize=True)
 settings.load_profile("al_ray")
 choose_ports()
+draw_none()
+# No test cuts the power, and a match of a small task syncs sixty files; a file that is not open is still an error.
+setattr(os, "fsync", os.fstat)  # noqa: B010 (pyright: it returns something)
 
 
 def starts_clusters(config: pytest.Config) -> bool:
@@ -135,6 +139,13 @@ def local_ray(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     del request.config.stash[RAY]
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Iterator[None]:
+    """Figures are drawn in a file of tests, and not only made: see tests/pictures.py."""
+    with drawing():
+        yield
 
 
 @pytest.fixture(scope="session")

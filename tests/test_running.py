@@ -42,7 +42,7 @@ class InMemory:
     def __init__(self) -> None:
         self.sessions, self.deployed = 0, 0
 
-    def refuse_unfit(self, config: RunConfig, task: Task) -> None:
+    def check_task_fits(self, config: RunConfig, task: Task) -> None:
         """Take every task."""
 
     @contextmanager

@@ -79,7 +79,7 @@ class RunConfig(EncoderConfig):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         check_bounds(self)
-        self.training.losses.refuse_unused(self.training.loss)
+        self.training.losses.check_unused_options(self.training.loss)
         # In logarithms, because the product may overflow.
         if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
             raise BadOption(
@@ -96,9 +96,9 @@ class RunConfig(EncoderConfig):
         for value, name in ((self.task, "`task`"), (self.encoder, "`encoder`"), (self.search.index, "`search.index`")):
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
-        self._refuse_unfit()
+        self._check_strategy_options()
 
-    def _refuse_unfit(self) -> None:
+    def _check_strategy_options(self) -> None:
         """Raise BadOption for options that the strategy cannot use."""
         if STRATEGIES[self.strategy].knows_positives and not oracle_kind(self.oracle).knows_positives:
             raise BadOption(
@@ -116,7 +116,7 @@ class RunConfig(EncoderConfig):
                 "`scoring.neighbourhood_sides='both'` others have the highest scores; leave one of them out"
             )
         if self.matcher == "on":
-            self._refuse_beside_matcher()
+            self._check_matcher_options()
         elif self.encoder_every:
             raise BadOption(
                 "`encoder_every` is of a run with `matcher='on'`, and without a matcher every round trains the "
@@ -127,7 +127,7 @@ class RunConfig(EncoderConfig):
                 f"`seeding='stated'` starts a model, and {option('strategy', self.strategy)} asks none; leave it out"
             )
 
-    def _refuse_beside_matcher(self) -> None:
+    def _check_matcher_options(self) -> None:
         """Raise BadOption for options that a matcher cannot use."""
         if self.search.index != "Flat":
             raise BadOption("`matcher='on'` finds candidates by comparing all vectors; leave out `search.index`")

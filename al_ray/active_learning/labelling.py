@@ -1,4 +1,4 @@
-"""Buy the labels of a round, and those of dev pairs by which the model of the round before is measured."""
+"""Have the pairs of a round labelled, and the dev pairs by which the model of the round before is measured."""
 
 import numpy as np
 
@@ -12,18 +12,18 @@ def label_round(services: RunServices, state: State, number: int) -> tuple[Batch
     """Have the batch of round `number` labelled, and dev pairs for the model of `state`, if any are asked for."""
     draw_dev(services, state)
     with services.stage("label"):
-        return buy_with_dev(number, services.journal.ledger, services.oracle, services.dev)
+        return label_batch_and_dev(number, services.journal.ledger, services.oracle, services.dev)
 
 
-def buy_with_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None) -> tuple[Batch, Labels]:
-    """Buy the labels of round `number`, and those of dev pairs for the model of the round before.
+def label_batch_and_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None) -> tuple[Batch, Labels]:
+    """Have the batch of round `number` labelled, and the dev pairs for the model of the round before.
 
     dev: asked only if its pairs are drawn. LabelsAwaited if people have yet to answer either; both are asked first.
     """
-    waits, bought = list[str](), None
-    # The round comes first, because a language model is checked on its pairs before others are bought from it.
+    waits, labelled = list[str](), None
+    # The round comes first, because a language model is checked on its pairs before it labels others.
     try:
-        bought = buy_labels(number, ledger, oracle)
+        labelled = label_batch(number, ledger, oracle)
     except LabelsAwaited as wait:
         waits.append(str(wait))
     if dev is not None:
@@ -31,9 +31,9 @@ def buy_with_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | 
             measure(dev, number - 1)
         except LabelsAwaited as wait:
             waits.append(str(wait))
-    if bought is None or waits:
+    if labelled is None or waits:
         raise LabelsAwaited("\n".join(waits))
-    return bought
+    return labelled
 
 
 def draw_dev(services: RunServices, state: State) -> None:
@@ -53,17 +53,17 @@ def measure_last(services: RunServices, state: State) -> None:
 
 
 def measure(dev: DevSampler, number: int) -> None:
-    """Buy the labels of the dev pairs drawn for the model of round `number`, if any, and estimate how good it is."""
+    """Have the dev pairs drawn for the model of round `number` labelled, if any, and estimate how good it is."""
     if dev.ledger.batch(number) is None:
         return
     try:
-        buy_labels(number, dev.ledger, dev.oracle)
+        label_batch(number, dev.ledger, dev.oracle)
     except CostReached as limit:
         raise CostReached(f"{limit} (these pairs are of dev; `RunConfig.dev_labels=0` goes on without them)") from limit
     dev.estimate()
 
 
-def buy_labels(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:
+def label_batch(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:
     """Have the oracle label those rows of a round's batch that have no label yet; return the batch and all its labels.
 
     The batch must be in the ledger. Labels are (n,) NO, YES or UNSURE. Of a round that was closed before all its pairs

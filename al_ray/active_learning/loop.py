@@ -65,8 +65,8 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
 def add_next_batch(config: RunConfig, split: Split, services: RunServices, state: State, number: int) -> None:
     """Choose the pairs of the round after `number`, which people label while the model of this one learns.
 
-    They are chosen without the labels of this round, whose pairs are none of them. An interrupted run may have chosen
-    them already.
+    They are chosen without the labels of this round, and none of them is a pair of it. An interrupted run
+    may have chosen them already.
     """
     ledger = services.journal.ledger
     batch = ledger.batch(number)

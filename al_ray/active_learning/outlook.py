@@ -27,7 +27,7 @@ LEAST_AP = 0.2
 
 
 def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | None = None) -> Iterator[str]:
-    """Yield lines of advice after the last complete round: what it found, and what the next `size` pairs may bring.
+    """Yield lines of advice after the last complete round: its result, and what the next `size` pairs may bring.
 
     metrics: lines of metrics.jsonl. size: pairs of the next round; as many as those of the last one if None. The first
     line begins with "label more" or "enough". If no pair is left, nothing is said of the next ones. Nothing is yielded
@@ -72,7 +72,7 @@ def _stable(metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _uncertain(change: Mapping[str, float] | None) -> Iterator[str]:
-    """Yield what the run would need to end by a change of average precision that may be none."""
+    """Yield the option that would end the run by a change of average precision that may be zero."""
     if change is not None and change["low"] <= 0 <= change["high"]:
         gain = math.floor(100 * max(-change["low"], change["high"]) + 1) / 100
         yield (

@@ -90,7 +90,7 @@ class Ledger(Protocol):
         ...
 
     def sealed(self, number: int) -> bool:
-        """Return whether the label table of a round is written: its labels are final, and no more are bought."""
+        """Return whether the label table of a round is written: its labels are final, and no more are requested."""
         ...
 
 

@@ -43,7 +43,7 @@ class StopConfig:
         """Raise BadOption for a value out of bounds."""
         check_bounds(self, "stop.")
 
-    def refuse_unmeasured(self, config: RunConfig) -> None:
+    def check_measured(self, config: RunConfig) -> None:
         """Raise BadOption for patience or gain when no round measures average precision."""
         if config.evaluation.splits:
             return

@@ -140,7 +140,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     ),
     "stratified-match": Strategy(
         stratified_match,
-        "a draw of as many positives and negatives as another run bought",
+        "a draw of as many positives and negatives as another run labelled",
         searches=False,
         by_rounds=False,
         knows_positives=True,
@@ -169,9 +169,9 @@ def budgets_help() -> str:
     """Return the --help of --train-every-budget."""
     able = ", ".join(name for name, strategy in STRATEGIES.items() if not strategy.uses_model and strategy.by_rounds)
     return (
-        f"{able}: buy and train round by round, too, so that all can be compared at equal labels. The pairs of static, "
-        "in the order of the untrained encoder, and of stated are those they buy at once; those of random are another "
-        "uniform draw of as many. Others are not changed by it."
+        f"{able}: label and train round by round, too, so that all can be compared at equal labels. The pairs of "
+        "static, in the order of the untrained encoder, and of stated are those that they label at once; those of "
+        "random are another uniform draw of as many. Others are not changed by it."
     )
 
 
@@ -181,6 +181,6 @@ def strategies_help() -> str:
     once = ", ".join(name for name, strategy in STRATEGIES.items() if not strategy.uses_model)
     oracle = ", ".join(name for name, strategy in STRATEGIES.items() if strategy.knows_positives)
     return (
-        f"How pairs are chosen (paper, 4 and 5). {summaries}. {once} buy the whole budget before the only training. "
+        f"How pairs are chosen (paper, 4 and 5). {summaries}. {once} label the whole budget before the only training. "
         f"{oracle} use all positives, which nobody knows before labelling: oracle information (5.4)."
     )

@@ -1,7 +1,8 @@
 """Audit a model: draw pairs for people to label, and estimate precision from their labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,38 @@ from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, MatchRecor
 from al_ray.apps.audit.labelled_audit import calibrate, read_labelled
 from al_ray.apps.audit.match_printout import format_match_precision
 from al_ray.apps.audit.matches import read_labelled_matches
-from al_ray.apps.audit.options import SECOND_BUDGET, AuditConfig
+from al_ray.apps.audit.of_clusters.folder import ClusterRecord
+from al_ray.apps.audit.of_clusters.printout import format_cluster_figures
+from al_ray.apps.audit.of_clusters.sampling import read_labelled_clusters
+from al_ray.apps.audit.options import ANSWERS, BUDGET, SECOND_BUDGET, WIDTH_BUDGET, AuditConfig
 from al_ray.apps.audit.printout import format_false_positives, format_sample
 from al_ray.apps.audit.promises import parse_rules
 from al_ray.apps.audit.thresholds import measured_at
+from al_ray.apps.audit.until_width.folder import WidthAudit, write_looks
+from al_ray.apps.audit.until_width.printout import format_looks, format_width_sample
+from al_ray.apps.audit.with_model.asking import check_oracle_options, question_of
+from al_ray.apps.audit.with_model.printout import format_cells, format_two_samples
+from al_ray.apps.audit.with_model.sampling import sample_two
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import OPEN
 from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
+from al_ray.core.task import Task
+from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.second_draw import pairs_left
 from al_ray.metrics.thresholds import parse_rule
+from al_ray.oracles.llm.oracle import PREFIX
+from al_ray.oracles.llm.store import AnswerStore
 from al_ray.oracles.people import write_sheets
-from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.place import check_lasting_path, check_outside_task
 from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.storage.uri import StoragePath, local_path, storage_path
 
-CLUSTER, AUDIT = ClusterConfig(), AuditConfig()
+CLUSTER, AUDIT, ORACLE = ClusterConfig(), AuditConfig(), OracleConfig()
 
 
 @dataclass(frozen=True)
@@ -43,11 +58,16 @@ class Audit:
 
     @property
     def sheet(self) -> Path:
-        """Return the path of the sheet that people fill in."""
-        return self.path / f"{STEM}.csv"
+        """Return the path of the sheet that people fill in, of an audit until a width that of its first look."""
+        return (self.path if self.record.asked.until_width is None else self.path / "look-1") / f"{STEM}.csv"
 
     def lines(self) -> list[str]:
-        """Return what was drawn, and what to do with it."""
+        """Return what was drawn, and what to do with it; of an audit until a width also what it will probably cost."""
+        if self.record.asked.until_width is not None:
+            return format_width_sample(WidthAudit.read(self.path), not self.written)
+        if self.record.asked.oracle:
+            first, cost = AuditFolder(self.path).first(), AnswerStore(self.path).cost
+            return format_two_samples(self.record, first, self.path, not self.written, cost)
         return list(format_sample(self.record, self.path, self.pairs, not self.written))
 
 
@@ -69,11 +89,15 @@ def sample_audit(
     out: str | Path | None = None,
     *,
     cluster: ClusterConfig = CLUSTER,
+    oracle_options: OracleConfig = ORACLE,
     on_progress: OnProgress = no_progress,
 ) -> Audit:
     """Draw pairs of a split for people to label, and write their sheets, unless the folder holds this audit.
 
-    out: a local folder; audit-SPLIT or audit-SPLIT-by-score in the run folder by default. Sheets are never overwritten.
+    out: a local folder; audit-SPLIT, audit-SPLIT-by-score or audit-SPLIT-until-width in the run folder by default.
+    Sheets are never overwritten.
+    oracle_options: of a language model (`oracle="llm"`), which answers many pairs before some of them are drawn for
+    people; the same call continues after a failure, and asks for no answer twice (docs/llm.md).
     Works in this process, or on Ray (docs/api.md).
 
     Examples:
@@ -86,26 +110,26 @@ def sample_audit(
         MissingSplit: if the task lacks the split, or without by_score a positive pair in it.
         BadOption: if the round is not complete.
         WrongFolder: if the folder holds another audit.
+        OracleFailed, CostReached: if a language model does not answer, or would cost more than allowed.
+        DryRun: in place of a request to a language model, if that was to be shown alone; no error.
     """
-    # Not at the top: they load torch, which an estimate does not need.
-    from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
-    from al_ray.cluster.session import session
-
     target = _folder_of(run, config) if out is None else local_path(out, "`out`")
-    refuse_lost(target)
-    refuse_inside(target, storage_path(run.config.task))
+    check_lasting_path(target)
+    check_outside_task(target, storage_path(run.config.task))
     task = run.folder.task
     (task.split if config.by_score else task.with_positives)(config.split)
-    request, folder = _request(config, run), AuditFolder(target)
-    exists = folder.holds(request)
+    if config.oracle is None and oracle_options != ORACLE:
+        raise BadOption("options of a language model go with `oracle='llm'`; add it, or leave them out")
+    request, folder = _request(config, run, oracle_options), AuditFolder(target)
+    exists, draw = folder.holds(request), partial(_draw, request, run, cluster, on_progress)
     if not exists:
-        run.folder.refuse_lost(request.round)
-        draw = sample_bands if config.by_score else sample_false_positives
-        with session(cluster, trainers=0):
-            record, pairs, *scored = draw(run.config, cluster, run.folder, request, on_progress)
-        folder.keep(record, pairs, scored[0] if scored else None, task)
+        run.folder.check_weights_exist(request.round)
+        if request.oracle:
+            sample_two(folder, request, task, oracle_options, draw, on_progress)
+        else:
+            folder.keep(*draw(), task)
     codes, _, pairs = folder.key()
-    write_sheets(target, STEM, codes, pairs.pairs, task)
+    _write_sheets(request, target, codes, pairs, task)
     return Audit(target, folder.record(), len(codes), not exists)
 
 
@@ -121,10 +145,9 @@ def estimate_audit(
 ) -> AuditEstimate:
     """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
 
-    labels: the sheet, or an export of Label Studio; both files of the folder by default. Of audits by score: at_cosine,
-    at_p: thresholds to measure at; the ends of bands and the boundary by default. p is a probability if the round is
-    calibrated, else a score. threshold_for: "precision=P" chooses one, "precision=P guarantee=C" one that keeps its
-    word (docs/guarantees.md). It and update_scorer (w and b) write to scorer.json of `run`, by default the audited one.
+    labels: the sheet, or an export of Label Studio; by default both. Of audits by score: at_cosine, at_p: thresholds to
+    measure at, by default the ends of bands and the boundary; p: a probability if calibrated. threshold_for chooses one
+    (docs/guarantees.md); it and update_scorer (w and b) write to scorer.json of `run`, by default the audited one.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
@@ -140,20 +163,21 @@ def estimate_audit(
     """
     path, sheet = local_path(audit, "`audit`"), None if labels is None else local_path(labels, "`labels`")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
-    if AuditFolder(path).of_matches:
-        return _estimate_matches(path, sheet, by_score or run is not None)
+    if (other := _estimate_other_kind(path, sheet, by_score or run is not None)) is not None:
+        return other
     labelled = read_labelled(path, sheet, by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
         strata = putative(record, labelled.pairs, labelled.labels)
-        lines, content = format_false_positives(record, strata, labelled.labels, rng)
-        return _estimate(record, lines, content)
+        return _estimate(record, *format_false_positives(record, strata, labelled.labels, rng))
     bands, rules = labelled.bands, parse_rules(threshold_for)
     # All that can be refused comes before the scorer is written.
     audited = _audited_run(run, record, labelled.path) if rules or update_scorer else None
     scorer = fit_scorer(bands, labelled.pairs.cosines) if update_scorer else None
     calibrated = scorer or _stored_calibration(run, record, labelled.path)
     at = list(measured_at(at_cosine, at_p, record, bands, calibrated))
+    if record.asked.oracle:
+        return _estimate(record, *format_cells(bands, record, labelled.labels, at, rng, calibrated))
     lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng, calibrated, labelled.answers)
     if audited is None:
         return _estimate(record, lines, content)
@@ -161,8 +185,30 @@ def estimate_audit(
     return _estimate(record, [*lines, *more], {**content, **kept}, written)
 
 
+def _write_sheets(request: AuditOptions, target: Path, codes: list[str], drawn: DrawnPairs, task: Task) -> None:
+    """Write the sheet of an audit, or those of its looks; those that exist are not overwritten."""
+    if request.until_width is None:
+        write_sheets(target, STEM, codes, drawn.pairs, task)
+    else:
+        write_looks(target, drawn.pairs, task)
+
+
+def _draw(
+    request: AuditOptions, run: Run, cluster: ClusterConfig, on_progress: OnProgress
+) -> tuple[Record, DrawnPairs, BandScores | None]:
+    """Draw the pairs of an audit; the first sample of one with a language model."""
+    # Not at the top: they load torch, which an estimate does not need.
+    from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
+    from al_ray.cluster.session import session
+
+    with session(cluster, trainers=0):
+        if request.by_score:
+            return sample_bands(run.config, cluster, run.folder, request, on_progress)
+        return (*sample_false_positives(run.config, cluster, run.folder, request, on_progress), None)
+
+
 def _estimate(
-    record: Record | MatchRecord,
+    record: Record | MatchRecord | ClusterRecord,
     lines: Sequence[str],
     content: Mapping[str, Any],
     scorer: StoragePath | None = None,
@@ -170,13 +216,42 @@ def _estimate(
     return AuditEstimate({"asked": vars(record.asked), **content}, "\n".join(lines), scorer)
 
 
+def _estimate_other_kind(path: Path, labels: Path | None, of_model: bool) -> AuditEstimate | None:
+    """Estimate from an audit of matches, of clusters or until a width, None for others; of_model: see below."""
+    folder = AuditFolder(path)
+    if folder.of_matches or folder.of_clusters:
+        return _estimate_matches(path, labels, of_model)
+    if folder.record().asked.until_width is not None:
+        return _estimate_looks(path, labels is not None or of_model)
+    return None
+
+
+def _estimate_looks(path: Path, more: bool) -> AuditEstimate:
+    """Estimate what an audit until a width is about, at each complete look; more: whether other options are given."""
+    if more:
+        raise BadOption(
+            "`labels`, `at_cosine`, `at_p`, `threshold_for`, `update_scorer` and `run` go with other audits, and "
+            f"{path} is one until a width, whose looks are all read; leave them out"
+        )
+    audit = WidthAudit.read(path)
+    if (audit.labels == OPEN).all():
+        first = audit.looks[0].folder / f"{STEM}.csv"
+        raise BadFile(
+            f"{first} answers none of the {audit.looks[0].stop:,} pairs; fill its column label with yes, no or unsure"
+        )
+    return _estimate(audit.record, *format_looks(audit))
+
+
 def _estimate_matches(path: Path, labels: Path | None, of_model: bool) -> AuditEstimate:
-    """Estimate the precision of matches; of_model: whether options are given that only an audit of a model has."""
+    """Estimate the quality of matches or clusters; of_model: whether options that they lack are given."""
     if of_model:
         raise BadOption(
             f"`at_cosine`, `at_p`, `threshold_for`, `update_scorer` and `run` go with audits of a model, and {path} is "
             "one of matches; leave them out"
         )
+    if AuditFolder(path).of_clusters:
+        clusters = read_labelled_clusters(path, labels)
+        return _estimate(clusters.record, *format_cluster_figures(clusters))
     matches = read_labelled_matches(path, labels)
     return _estimate(matches.record, *format_match_precision(matches))
 
@@ -185,21 +260,38 @@ def _folder_of(run: Run, config: AuditConfig) -> Path:
     """Return the default folder of an audit; BadOption for a run on an object store, where people cannot open files."""
     if not isinstance(run.path, Path):
         raise BadOption(f"{run.path} is a URI, where people cannot open files; give `out`, a local folder")
-    return run.path / f"audit-{config.split}{'-by-score' if config.by_score else ''}"
+    kind = "" if not config.by_score else "-by-score" if config.until_width is None else "-until-width"
+    return run.path / f"audit-{config.split}{kind}"
 
 
-def _request(config: AuditConfig, run: Run) -> AuditOptions:
+def _request(config: AuditConfig, run: Run, oracle_options: OracleConfig) -> AuditOptions:
     """Return the options that identify an audit, with the defaults filled in."""
     number = run.complete_round(config.round)
     model, task = run.folder.model(number).digest if number else "", run.folder.task.digest
     if config.after is not None:
         return _second_request(config, run, number)
+    if config.until_width is not None:
+        budget, top, of = config.budget or WIDTH_BUDGET, config.top or 100_000, config.of or "precision"
+        asked = AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
+        return replace(asked, until_width=config.until_width, of=of)
     if config.by_score:
-        budget, top = config.budget or 300, config.top or 100_000
-        return AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
+        budget, top = config.budget or BUDGET, config.top or 100_000
+        asked = AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
+        return _with_model(asked, config, oracle_options) if config.oracle else asked
     near, rand = (50 if value is None else value for value in (config.near, config.rand))
     recall = config.at_recall or 0.2
     return AuditOptions(config.split, number, config.seed, recall, near, rand, None, None, model, task)
+
+
+def _with_model(asked: AuditOptions, config: AuditConfig, options: OracleConfig) -> AuditOptions:
+    """Add the language model to the options of an audit by score."""
+    check_oracle_options(options)
+    answers = config.answers or ANSWERS
+    assert asked.budget is not None
+    if answers < asked.budget:
+        raise BadOption(f"{option('answers', answers)} is less than the {asked.budget:,} pairs of people; give more")
+    name, question = f"{PREFIX}{options.llm.model}", question_of(options)
+    return replace(asked, oracle=name, answers=answers, question=question)
 
 
 def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
@@ -208,7 +300,11 @@ def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
     rule, after = parse_rule(config.threshold_for or ""), local_path(config.after, "`after`").absolute()
     if rule.kind != "precision":
         raise BadOption(f"{option('threshold_for', rule)}: a second draw is for a precision; give precision=P")
+    if AuditFolder(after).record().asked.until_width is not None:
+        raise BadOption(f"{option('after', after)} is an audit until a width; give one without `until_width`")
     first = read_labelled(after, None, True)
+    if first.record.asked.oracle:
+        raise BadOption(f"{option('after', after)} is an audit with a language model; give one of people alone")
     asked, model = first.record.asked, run.folder.model(number).digest if number else ""
     if (asked.split, asked.model, asked.task_digest) != (config.split, model, run.folder.task.digest):
         raise BadOption(
@@ -230,6 +326,11 @@ def _second_request(config: AuditConfig, run: Run, number: int) -> AuditOptions:
 def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
     """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
     number = record.asked.round
+    if record.asked.oracle:
+        raise BadOption(
+            f"`threshold_for` and `update_scorer` go with audits that people alone label, and {path} is one with "
+            f"{record.asked.oracle}; leave them out"
+        )
     if not number:
         raise BadOption(
             f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out `update_scorer` and "

@@ -1,12 +1,13 @@
 """Evaluate a round of a run over all pairs of a split, and compare two runs."""
 
 from dataclasses import replace
+from typing import Any
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.api.run_reading import Run
 from al_ray.api.runs import CLUSTER
-from al_ray.cluster.measurement import evaluate_rounds
-from al_ray.cluster.pool.score_fit import refuse_scores
+from al_ray.cluster.measurement import evaluate_labelled_pairs, evaluate_rounds
+from al_ray.cluster.pool.score_fit import check_scoring
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -79,12 +80,34 @@ def compare(
         return compare_evaluations(*evaluate_rounds(rounds, cluster, split, on_progress))
 
 
+def evaluate_stated_pairs(
+    run: Run,
+    split: str = "dev",
+    *,
+    round: RoundName = None,
+    cluster: ClusterConfig = CLUSTER,
+    on_progress: OnProgress = no_progress,
+) -> dict[str, Any]:
+    """Evaluate a round of a run on the stated pairs of a split alone; return the metrics by name.
+
+    MAP, MRR and a-F1 of questions and their candidates; accuracy and F1 of a symmetric task.
+
+    Raises:
+        BadOption: if the round is not complete.
+        MissingSplit: if the split has no stated pairs.
+    """
+    number = trained_round(run, round)
+    run.folder.task.stating(split)
+    with session(cluster, trainers=0):
+        return evaluate_labelled_pairs(run.config, cluster, run.folder, split, number, on_progress)
+
+
 def trained_round(run: Run, round: RoundName) -> int:
     """Return the number of a complete round, the last one by default, after a check that its model is there."""
     number = run.complete_round(round)
     if number:
         run.folder.model(number)
-        run.folder.refuse_lost(number)
+        run.folder.check_weights_exist(number)
     return number
 
 
@@ -100,5 +123,5 @@ def _open_round(
             "a neighbourhood (`al-ray evaluate ... --neighbourhood`) needs a trained model, and round 0 is the "
             "untrained encoder; leave one of them out"
         )
-    refuse_scores(config.scoring, run.folder.task)
+    check_scoring(config.scoring, run.folder.task)
     return config, run.folder, number

@@ -11,7 +11,7 @@ from al_ray.apps.exporting.options import ExportOptions
 from al_ray.apps.matching.model import open_model
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.metrics.handover import RoundName
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.storage.uri import StoragePath, storage_path
 
 
@@ -54,7 +54,7 @@ def export_model(
         WrongFolder: if `out` holds an export of another model or format, or something else.
     """
     folder = storage_path(str(out))
-    refuse_lost(folder)
+    check_lasting_path(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
     result = pipeline.export(options, opened, folder, on_progress)
     return ExportFolder(result.path, result.record, tuple(result.summary))

@@ -1,4 +1,4 @@
-"""Take the labels of a run along, and add labels that were bought elsewhere."""
+"""Take the labels of a run along, and add labels from elsewhere."""
 
 import os
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from al_ray.oracles.people import Names, labellers_of
 from al_ray.runs.existing_labels import labels_of_other_run
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.other_runs import bound_task
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -78,7 +78,7 @@ def export_labels(
     split: Literal["train", "dev"] = "train",
     escape_formulas: bool = False,
 ) -> Labelled:
-    """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
+    """Write the labelled pairs of a run to a file, in the order of labelling; return all labels, as `Run.labelled`.
 
     out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
     pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
@@ -129,7 +129,7 @@ def import_labels(
     path, source = storage_path(str(run)), storage_path(str(labels))
     texts = None if task is None else storage_path(str(task))
     with writing(path, texts) as folder:
-        _refuse_unused(path)
+        _check_trains_on_labels(path)
         ledger, faults = _finished(folder.ledger), BadRowLog(table.bad_rows, OR_SKIP)
         content, left_out, by = _read_labels(source, columns, table, folder.task, faults)
         known, decided = ledger.labels_of(content.pairs), content.labels != UNSURE
@@ -142,7 +142,7 @@ def import_labels(
         _require_labels(source, content)
         number = _add_round(ledger, _Labels(content.pairs, content.labels, by).filter(fresh), path)
         if settled.any():
-            refuse_open(folder, content.pairs[settled])
+            check_not_open(folder, content.pairs[settled])
             ledger.correct(content.pairs[settled], content.labels[settled])
     # An unsure pair that the run knows contradicts nothing, and changes nothing.
     same = int(((known == content.labels) | (~decided & (known != OPEN))).sum())
@@ -200,7 +200,7 @@ def _labellers(ledger: Ledger) -> Names:
 def writing(path: StoragePath, task: StoragePath | None) -> Iterator[RunFolder]:
     """Open a run folder for writing, with no other writer at the same time; task: of a new folder."""
     texts = task_of(path, task)
-    refuse_inside(path, texts)
+    check_outside_task(path, texts)
     with opened(path, bound_task(path) if (path / "config.json").exists() else read_task(texts)) as folder:
         yield folder
 
@@ -219,7 +219,7 @@ def task_of(path: StoragePath, task: StoragePath | None) -> StoragePath:
     return task
 
 
-def refuse_open(run: RunFolder, pairs: Pairs, split: str = "train") -> None:
+def check_not_open(run: RunFolder, pairs: Pairs, split: str = "train") -> None:
     """Raise BadOption if people are labelling one of these pairs (k, 2), whose later answers would not count."""
     ledger = run.ledger if split == "train" else run.dev_labels.ledger
     number, bound = ledger.rounds, (run.path / "config.json").exists()
@@ -234,7 +234,7 @@ def refuse_open(run: RunFolder, pairs: Pairs, split: str = "train") -> None:
         )
 
 
-def _refuse_unused(run: StoragePath) -> None:
+def _check_trains_on_labels(run: StoragePath) -> None:
     """Raise BadOption for a run whose strategy chooses all of its pairs without a model: it trains on no other."""
     if (run / "config.json").exists():
         strategy = bound_config(run).strategy

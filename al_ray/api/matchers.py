@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from al_ray.api.models import model_folder, refuse_one_text
+from al_ray.api.models import model_folder, require_list_of_texts
 from al_ray.cluster.candidates.in_process import compare_candidates, encode_side
 from al_ray.cluster.candidates.records import ComparedRecords
 from al_ray.cluster.candidates.reference import Reference
@@ -137,7 +137,7 @@ def load_matcher(path: str | StoragePath, device: str = "cpu", *, round: RoundNa
 
 def _corpus(records: Sequence[Record], fields: Sequence[Field], side: str) -> Corpus:
     """Return records as tables are read: cells trimmed, and joined to texts."""
-    refuse_one_text(records)
+    require_list_of_texts(records)
     names = [field.name for field in fields]
     rows = [_cells(record, names, f"{side} record {number}") for number, record in enumerate(records)]
     ids = tuple(map(str, range(len(rows))))

@@ -20,7 +20,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.metrics.handover import RoundName
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.storage.files import read_parquet
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -87,14 +87,14 @@ def match(
         (3, [0, 0, 0])
 
     Raises:
-        BadOption: if options do not fit together, to the model or to the texts; the message names the cure.
+        BadOption: if options do not fit together, to the model or to the texts; the message says what to do.
         BadFile: if a table or a file of the model cannot be read; the message names the row.
         WrongFolder: if `out` holds matches of another model or of other texts, or something else.
     """
     if options.complete:
         raise BadOption("complete is for match_into; leave it out")
     folder = storage_path(str(out))
-    refuse_lost(folder)
+    check_lasting_path(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)), round)
     result = pipeline.match_texts(options, opened, folder, cluster, on_progress, report_drift, called)
     # Without the texts of a task folder there is nothing to show to people.
@@ -127,7 +127,7 @@ def match_into(
         BadFile: if a table or a file of the folder cannot be read; the message names the row.
     """
     known = storage_path(str(folder))
-    refuse_lost(known)
+    check_lasting_path(known)
     return _written(known, pipeline.match_into(options, known, cluster, on_progress, called), True)
 
 

@@ -21,7 +21,7 @@ from al_ray.runs.run_folder import bound_config
 from al_ray.runs.scorer_evidence import calibrated_scorer
 from al_ray.runs.untrained_figures import untrained_digest
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, read_model, refuse_matcher, saved_encoding
+from al_ray.training.saved_model import SCORER, raise_has_matcher, read_model, saved_encoding
 from al_ray.training.untrained_model import untrained_model
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class PairModel:
         Raises:
             BadOption: for another side, or a single text.
         """
-        refuse_one_text(texts)
+        require_list_of_texts(texts)
         if side not in get_args(Side):
             raise BadOption(f"side is {side!r}; give one of {', '.join(get_args(Side))}")
         if not len(texts):
@@ -115,14 +115,14 @@ class PairModel:
 
     def _both_sides(self, left: Sequence[str], right: Sequence[str]) -> tuple[Vectors, Vectors]:
         """Encode the texts of n pairs: (n, d) of each side."""
-        refuse_one_text(left)
-        refuse_one_text(right)
+        require_list_of_texts(left)
+        require_list_of_texts(right)
         if len(left) != len(right):
             raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
         return self.encode(left), self.encode(right, "right")
 
 
-def refuse_one_text(texts: Sequence[object]) -> None:
+def require_list_of_texts(texts: Sequence[object]) -> None:
     """BadOption for one text, whose letters would be taken for texts."""
     if isinstance(texts, str):
         raise BadOption("give a list of texts, such as [text], and not one text")
@@ -166,7 +166,7 @@ def load_model(path: str | StoragePath, device: str = "cpu", *, round: RoundName
         return _untrained(folder, choice, device)
     model = read_model(folder)
     if model is not None and model.matcher is not None:
-        refuse_matcher(folder)
+        raise_has_matcher(folder)
     if model is None or model.scorer is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
     scorer, calibrated_on = calibrated_scorer(folder / SCORER, model.scorer)

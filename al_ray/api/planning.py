@@ -19,7 +19,7 @@ from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.auto_matcher import with_matcher_chosen
 from al_ray.runs.auto_recipe import with_recipe_chosen
-from al_ray.storage.files import refuse_folder, write_json
+from al_ray.storage.files import check_is_no_folder, write_json
 from al_ray.storage.uri import storage_path
 
 TEXTS, VECTORS, RECORDS = 512, 16384, 8192
@@ -94,7 +94,7 @@ def measure(options: PlanOptions) -> Constants:
     """Measure the speeds of this machine, and write them to `constants`."""
     if options.constants is None:
         raise BadOption("`measure=True` writes a file; name it: `constants=FILE`")
-    refuse_folder("`constants`", options.constants)
+    check_is_no_folder("`constants`", options.constants)
     device = f"{CUDA}:0" if options.gpus else CPU
     threads, date = int(options.cpus_per_shard), time.strftime("%Y-%m-%d")
     machine = f"{platform.node()} ({platform.processor() or platform.machine()})"

@@ -13,7 +13,7 @@ from al_ray.apps.reporting.run_records import Run as RunRecord
 from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -43,8 +43,8 @@ def report(
     """
     Between(0, 10_000).check(examples, "examples")
     target = storage_path(str(out))
-    refuse_lost(target)
-    _refuse_run(target)
+    check_lasting_path(target)
+    _check_report_folder(target)
     runs = named([storage_path(str(folder)) for folder in folders])
     records = [replace(run, trouble=called(run.trouble)) for run in runs]
     content = report_of(records, examples).in_words(called)
@@ -56,7 +56,7 @@ def report(
     return records
 
 
-def _refuse_run(out: StoragePath) -> None:
+def _check_report_folder(out: StoragePath) -> None:
     """Raise BadOption for a run, grid or task folder: a grid has a summary.md of its own."""
     for name in ("config.json", "grid.json", "task.json"):
         if (out / name).exists():

@@ -12,12 +12,14 @@ from al_ray.core.config.sections import ScoringConfig, Sides
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.datasets.tables.label_tables import labels_table
-from al_ray.metrics.handover import LAST, RoundName
+from al_ray.metrics.handover import LAST, Choice, RoundName
 from al_ray.runs.advice import advice
 from al_ray.runs.dev_labels import format_estimate
-from al_ray.runs.other_runs import bought_by, bound_task
+from al_ray.runs.handover import choose_model
+from al_ray.runs.other_runs import bound_task, count_classes
 from al_ray.runs.round_table import round_table
 from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.runs.run_state import last_round
 from al_ray.runs.untrained_figures import untrained_line
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -63,7 +65,7 @@ class Run:
             raise BadFile(f"{path} has values of several types in one field ({error}); restore it") from error
 
     def labels(self) -> pa.Table:
-        """Return all labels, in the order bought, those of the round under way included, one row a pair.
+        """Return all labels, in the order of labelling, those of the round under way included, one row a pair.
 
         Columns: sentence1, sentence2, label (1 match, 0 no match, null unsure), left_id, right_id, answer, round,
         source.
@@ -71,7 +73,7 @@ class Run:
         return labels_table(self.labelled(), self.folder.task, every=True)
 
     def labelled(self) -> Labelled:
-        """Return all labels as arrays, in the order bought, those of the round under way included."""
+        """Return all labels as arrays, in the order of labelling, those of the round under way included."""
         return self.folder.ledger.labelled()
 
     def model(self, round: RoundName = None) -> "PairModel":
@@ -98,7 +100,12 @@ class Run:
         Raises:
             BadOption: if the run has not all of its rounds.
         """
-        return bought_by(self.path)
+        return count_classes(self.path)
+
+    def other_choice(self) -> Choice | None:
+        """Return which model the run hands over, and why, if that is not the last one (docs/handover.md)."""
+        choice = choose_model(self.path) if last_round(self.path) else None
+        return None if choice is None or choice.round == choice.last else choice
 
     def outlook(self) -> list[str]:
         """Return whether more labels are worth their price, in words; nothing before a round is complete."""

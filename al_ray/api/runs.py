@@ -69,7 +69,7 @@ def run(
         (['sentence1', 'sentence2', 'label'], 40)
 
     Raises:
-        AlRayError: for a bad option or file, or too small a cluster; the message names the place and the cure.
+        AlRayError: for a bad option or file, or too small a cluster; the message names the place and says what to do.
         LabelsAwaited: if people are to label (oracle "file"); the message says where.
     """
     return run_job(RunJob(config, cluster, oracle_options, stop), out, on_round=on_round, on_progress=on_progress)
@@ -117,7 +117,7 @@ def run_job(
         (2, True)
 
     Raises:
-        AlRayError: for a bad option or file, or too small a cluster; the message names the place and the cure.
+        AlRayError: for a bad option or file, or too small a cluster; the message names the place and says what to do.
         LabelsAwaited: if people are to label (oracle "file"); the message says where.
     """
     path, compared, config, page = storage_path(str(out)), list[str](), job.config, None

@@ -6,7 +6,7 @@ from typing import Any
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
 from al_ray.core.rng import generator
-from al_ray.datasets.tables.score_tables import read_scored_pairs, read_scores
+from al_ray.datasets.tables.score_tables import read_labelled_scores, read_scores
 from al_ray.metrics.average_precision import StratumSummary, count_scores
 from al_ray.metrics.evaluation import Evaluation, evaluate_counts
 from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs
@@ -59,6 +59,6 @@ def evaluate_stated_scores(scores: str | Path) -> dict[str, Any]:
         BadFile: if the file cannot be read, or has no pair.
     """
     path = Path(scores)
-    pairs = read_scored_pairs(path)
+    pairs = read_labelled_scores(path)
     metrics = evaluate_labelled_pairs(pairs, pairs, True, 0.0)
     return {"scores": path.name, **metrics, "thresholds_chosen_on": path.name}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from al_ray.apps.http.address import refuse_open
+from al_ray.apps.http.address import require_token
 from al_ray.apps.http.token import read_token
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
@@ -31,7 +31,7 @@ def serve(options: ServeOptions, *, host: str = "127.0.0.1", port: int = 8000, d
         WrongFolder: if the store was made from other texts.
     """
     token = read_token(options.token_file, "`token_file`")
-    refuse_open(host, token)
+    require_token(host, token)
     # Replicas may have another working folder. A link stays one: what it leads to may change.
     model, known = (path.absolute() if isinstance(path, Path) else path for path in (options.model, options.known))
     options = replace(options, model=model, known=known, store=options.store.absolute())

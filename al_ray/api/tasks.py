@@ -15,7 +15,7 @@ from al_ray.datasets.sources import TaskSource, command_of, read_source
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.task_folder import counts, read_task, write_task
 from al_ray.datasets.tsv import Report
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.place import check_lasting_path
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 RECORDS = {"first_batch": 60, "rounds": 5}
@@ -57,7 +57,7 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
         WrongFolder: if `out` contains another task.
     """
     folder = storage_path(str(out))
-    refuse_lost(folder)
+    check_lasting_path(folder)
     if isinstance(source, OwnTexts) and source.extend is not None and source.extend.resolve() == folder.resolve():
         raise BadOption(
             f"{option('out', out)} is the task that `extend` names; a task is never changed, so give another `out`"

@@ -10,7 +10,7 @@ from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import Retriever, TwoStages, train_and_evaluate
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import WrongFolder
+from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task
@@ -21,7 +21,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, Report
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.existing_labels import read_existing_labels, write_first_round
-from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.place import check_lasting_path, check_outside_task
 from al_ray.runs.run_folder import bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -98,8 +98,8 @@ def plan_training(
     folder, path = storage_path(str(out)), storage_path(config.task)
     if config.model == "cosine" and is_cross_encoder(folder):
         raise WrongFolder(f"{folder} holds a cross-encoder; give `model='cosine'` another `out`")
-    refuse_lost(folder)
-    refuse_inside(folder, path)
+    check_lasting_path(folder)
+    check_outside_task(folder, path)
     task = read_task(path)
     for split in config.evaluation.splits:
         task.measurable(split)
@@ -107,6 +107,8 @@ def plan_training(
     labelled = read_existing_labels(config.labels, task, names, labels_reading(table), faults)
     if config.like is not None:
         bound_config(storage_path(config.like))
+    if top < 1:
+        raise BadOption(f"`top` is {top}; give 1 or more")
     retriever = Retriever.open(None if rerank is None else storage_path(str(rerank)), top, task)
     return Training(config, folder, task, labelled, Report(tuple(faults.skipped)), retriever, top)
 

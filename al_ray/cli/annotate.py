@@ -1,4 +1,4 @@
-"""Label pairs in the browser: python -m jobs.annotate --run RUN
+"""The command annotate: python -m jobs.annotate --run RUN
 
 A page for one person or several; each answer is on disk before the next pair is shown (docs/annotate.md)
 """

@@ -1,4 +1,4 @@
-"""Watch active learning find rare pairs: python -m jobs.demo
+"""The command demo: python -m jobs.demo
 
 Makes a small synthetic task, labels pairs of it by three strategies with one budget, trains the encoder or a matcher on
 the labels, and compares all over all pairs of dev: 2 to 4 minutes on 2 cores. It shows how al_ray works; the evidence
@@ -14,6 +14,7 @@ import al_ray
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli.run import run
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.text_table import format_columns
 
@@ -48,7 +49,7 @@ class DemoCommand:
     """Folder of the task and the runs."""
     texts: int = 4000
     """Questions of the task; half of them are in the training pool."""
-    encoder: str = "all-MiniLM-L6-v2"
+    encoder: str = EncoderOptions.encoder
     """As in the command run."""
     first_batch: int = 128
     """As in the command run."""

@@ -1,4 +1,4 @@
-"""Average precision over all pairs: python -m jobs.evaluate --run RUN --split test [--exact]
+"""The command evaluate: python -m jobs.evaluate --run RUN --split test [--exact]
 
 Compared with another run of the task: python -m jobs.evaluate --run RUN --against OTHER --split test
 Of scores from another program: python -m jobs.evaluate --scores FILE.parquet --total-pairs N

@@ -1,4 +1,4 @@
-"""Export of a trained model for other programs: python -m jobs.export --model RUN --format FORMAT --out DIR
+"""The command export: python -m jobs.export --model RUN --format FORMAT --out DIR
 
 As a folder of sentence-transformers or as an ONNX graph, with scorer and model card (docs/export.md)
 """

@@ -1,6 +1,6 @@
-"""The labels of a run: python -m jobs.labels {status,export,import,correct,close} --run RUN
+"""The command labels: python -m jobs.labels {status,export,import,correct,close} --run RUN
 
-status counts the labels of each round. export writes them as pairs of texts. import adds labels bought elsewhere as a
+status counts the labels of each round. export writes them as pairs of texts. import adds labels from elsewhere as a
 round of the run. correct changes labels; the next training uses the corrected ones. close ends a round that
 lacks labels. Every option: --help.
 """
@@ -37,7 +37,7 @@ class Status(OfRun):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(OfRun):
-    """Write the labelled pairs in the order bought: sentence1, sentence2, label (1 match, 0 no match)."""
+    """Write the labelled pairs in the order of labelling: sentence1, sentence2, label (1 match, 0 no match)."""
 
     out: PathOrUri
     """File to write: .parquet, .csv or .jsonl."""
@@ -70,7 +70,7 @@ class Table(OfRun, al_ray.TableOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Import(Table):
-    """Add labels bought elsewhere as the next round of a run, or as the seed set of a new one."""
+    """Add labels from elsewhere as the next round of a run, or as the seed set of a new one."""
 
     labels: PathOrUri
     """Table of labels (Parquet, CSV, TSV or JSON lines); or a run folder, also of another task, such as that of last

@@ -1,14 +1,15 @@
-"""Matches and clusters of texts by a trained model: python -m jobs.match --model RUN --left FILE --out DIR
+"""The command match: python -m jobs.match --model RUN --left FILE --out DIR
 
 Two tables: python -m jobs.match --model RUN --left FILE --right FILE --out DIR (docs/match.md)
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated
 
 import tyro
 
 import al_ray
+from al_ray.cli._shared.blocks import Block, SearchCluster
 from al_ray.cli._shared.entry import as_called, parse_options
 from al_ray.cli._shared.option_types import PathOrUri, RoundName
 from al_ray.cli._shared.progress import Progress
@@ -18,16 +19,15 @@ from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 
+Calls = Annotated[tyro.conf.OmitArgPrefixes[OracleConfig], Block("calls", without=("llm", "release_actors"))]
+"""Calls of an oracle that decides about uncertain pairs."""
+Model = Annotated[LlmConfig, Block(without=("examples", "check_with", "least_kappa", "dry_run"))]
+"""A language model as that oracle. Its examples and its check would need the labels of a run."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MatchCommand(al_ray.MatchOptions):
     """Match texts with each other, or two sets of texts, by a trained model."""
-
-    # The language model is a group of its own: --llm.model. Examples and a check need the labels of a run.
-    UNUSED: ClassVar[tuple[str, ...]] = (
-        "cluster.checkpoint_seconds", "oracle_options.llm", "oracle_options.release_actors", "llm.examples",
-        "llm.check_with", "llm.least_kappa", "llm.dry_run",
-    )  # fmt: skip
 
     model: PathOrUri | None = None
     """Run folder, of which the best model matches (docs/handover.md); or a model folder that was copied out of its run,
@@ -40,18 +40,16 @@ class MatchCommand(al_ray.MatchOptions):
     into: PathOrUri | None = None
     """Folder of matches of known texts: match --left with those and with each other, by the model and the rules of
     those matches."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "calls"}
-    )
-    llm: LlmConfig = field(default_factory=LlmConfig)
+    cluster: SearchCluster = field(default_factory=ClusterConfig)
+    oracle_options: Calls = field(default_factory=OracleConfig)
+    llm: Model = field(default_factory=LlmConfig)
 
     def __post_init__(self) -> None:
         """Raise BadOption for options that exclude or need one another."""
         super().__post_init__()
         if self.oracle is None and self.llm != LlmConfig():
             raise BadOption("the options of a language model (--llm.model, ...) go with --oracle llm; add it")
-        for wrong, cure in (
+        for wrong, fix in (
             (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),
             (self.into is not None and self.out is not None, "--out and --into exclude one another; give one of them"),
             (self.into is not None and self.model is not None, "--into has its model; leave out --model"),
@@ -60,7 +58,7 @@ class MatchCommand(al_ray.MatchOptions):
             (self.into is None and self.complete, "--complete goes with --into; leave it out"),
         ):
             if wrong:
-                raise BadOption(cure)
+                raise BadOption(fix)
 
 
 OPTIONS = MatchCommand

@@ -1,15 +1,14 @@
-"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs|logs} --out TASK ...
+"""The command prepare: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs|logs} --out TASK ...
 
 Or make the evaluation sets of a task: python -m jobs.prepare evaluation --task TASK
 """
 
 import sys
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
-
-import tyro
+from typing import Annotated, Any
 
 import al_ray
+from al_ray.cli._shared.blocks import Block, SearchCluster
 from al_ray.cli._shared.entry import as_called, parse_options, value_of
 from al_ray.cli._shared.option_types import PathOrUri
 from al_ray.cli._shared.progress import Progress
@@ -57,13 +56,14 @@ class Logs(al_ray.QuestionLogs, Out):
 class Evaluation(EncoderConfig):
     """Evaluation sets: near and random negatives of a task's splits, shared by runs with the same options."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds", "evaluation.examples")
-
     task: PathOrUri
     """Task folder; the sets are written into its folder evaluation/."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    evaluation: EvaluationConfig = field(default_factory=lambda: EvaluationConfig(splits=("dev", "test")))
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    # No run is evaluated, of which examples of errors could be kept.
+    evaluation: Annotated[EvaluationConfig, Block(without=("examples",))] = field(
+        default_factory=lambda: EvaluationConfig(splits=("dev", "test"))
+    )
+    cluster: SearchCluster = field(default_factory=ClusterConfig)
 
     @property
     def run(self) -> al_ray.RunConfig:

@@ -1,4 +1,4 @@
-"""Tables, curves and examples of runs and grids: python -m jobs.report FOLDER... --out DIR
+"""The command report: python -m jobs.report FOLDER... --out DIR
 
 DIR/report.html (one file, opens offline), DIR/summary.md, DIR/summary.parquet, DIR/figures/*.png and *.svg.
 """

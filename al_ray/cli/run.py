@@ -1,17 +1,18 @@
-"""One active-learning run: python -m jobs.run --task TASK --out RUN --strategy uncertainty --seed 0
+"""The command run: python -m jobs.run --task TASK --out RUN --strategy uncertainty --seed 0
 
 Rerun the same command to resume a run. Every option: --help.
 """
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import tyro
 
 import al_ray
+from al_ray.cli._shared.blocks import Block, Cluster, OracleCalls
 from al_ray.cli._shared.entry import as_called, parse_options, value_of
 from al_ray.cli._shared.option_types import PathOrUri, StoragePath, storage_path
 from al_ray.cli._shared.progress import Progress
@@ -21,7 +22,6 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.config.recipes import RecipeOptions
-from al_ray.core.config.serialization import part
 from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
 from al_ray.core.errors import BadOption
 
@@ -31,18 +31,15 @@ ORACLE, NEVER = OracleConfig(), al_ray.StopConfig()
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunCommand(al_ray.RunConfig, RecipeOptions):
+class RunCommand(RecipeOptions):
     """One active-learning run; rerun the same command to resume it."""
 
-    # It is a group of its own: --llm.model, and not --model.
-    UNUSED: ClassVar[tuple[str, ...]] = ("oracle_options.llm",)
-
+    run: Annotated[al_ray.RunConfig, Block(merged=True)]
+    """The options that decide the results."""
     out: PathOrUri
     """Run folder, a path or a URI such as s3://bucket/run. If it holds a run, the run is resumed."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "oracle"}
-    )
+    cluster: Cluster = field(default_factory=ClusterConfig)
+    oracle_options: OracleCalls = ORACLE
     llm: LlmConfig = field(default_factory=LlmConfig)
     page: al_ray.PageOptions = field(default_factory=al_ray.PageOptions)
     stop: al_ray.StopConfig = NEVER
@@ -54,11 +51,6 @@ class RunCommand(al_ray.RunConfig, RecipeOptions):
     it prints planned and used seconds and memory. Default: built-in speeds."""
     config: PathOrUri | None = None
     """Folder of an earlier run, or its config.json, whose options become the defaults of this run."""
-
-    @property
-    def run(self) -> al_ray.RunConfig:
-        """The options that decide the results."""
-        return part(self, al_ray.RunConfig)
 
 
 OPTIONS = RunCommand
@@ -74,9 +66,8 @@ def parse_arguments(arguments: list[str]) -> RunCommand:
         raise BadOption("--config and --recipe both give the defaults of other options; give one of them")
     if text is not None:
         path = storage_path(text)
-        config = al_ray.load_run(path.parent if path.name == "config.json" else path).config
-        options = {f.name: getattr(config, f.name) for f in fields(al_ray.RunConfig)}
-        default = RunCommand(**options, recipe="paper", out=tyro.MISSING)
+        run = al_ray.load_run(path.parent if path.name == "config.json" else path)
+        default = RunCommand(run=run.config, recipe="paper", out=tyro.MISSING)
     else:
         default = default or recipe_unless_chosen(arguments)
     description = "One active-learning run. Rerun the same command to resume it."

@@ -1,4 +1,4 @@
-"""Match texts over HTTP by a trained model: python -m jobs.serve --model RUN --known FILE --store DIR
+"""The command serve: python -m jobs.serve --model RUN --known FILE --store DIR
 
 The known texts change by PUT and DELETE, each on disk before it is acknowledged (docs/serve.md)
 """

@@ -1,4 +1,4 @@
-"""Train a model on existing labels: python -m jobs.train --labels RUN|FILE|stated --model concat --task TASK --out DIR
+"""The command train: python -m jobs.train --labels RUN|FILE|stated --model concat --task TASK --out DIR
 
 concat is a cross-encoder, which reads both texts of a pair together; cosine is the bi-encoder of the command run. Rerun
 the same command to resume; --dry-run prints what there is to do. Every option: --help.
@@ -6,12 +6,11 @@ the same command to resume; --dry-run prints what there is to do. Every option: 
 
 import sys
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
-
-import tyro
+from typing import Annotated
 
 import al_ray
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation
+from al_ray.cli._shared.blocks import Block, Cluster
 from al_ray.cli._shared.entry import as_called, parse_options, value_of
 from al_ray.cli._shared.option_types import ColumnNames, PathOrUri
 from al_ray.cli._shared.progress import Progress
@@ -21,17 +20,16 @@ from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.recipes import RecipeName, RecipeOptions
 from al_ray.core.config.sections import TrainingConfig
-from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainCommand(al_ray.TrainConfig, al_ray.TableOptions):
+class TrainCommand(al_ray.TableOptions):
     """Train a model on existing labels; rerun the same command to resume."""
 
     # There is one round, whose pairs are given.
-    UNUSED: ClassVar[tuple[str, ...]] = ("training.start", "search.ordered_pairs")
-
+    config: Annotated[al_ray.TrainConfig, Block(without=("training.start", "search.ordered_pairs"), merged=True)]
+    """The options that decide the results."""
     out: PathOrUri
     """Folder of the model. If it holds this training, the training is resumed. With cosine it is a run folder of one
     round."""
@@ -47,12 +45,7 @@ class TrainCommand(al_ray.TrainConfig, al_ray.TableOptions):
     ranked by the cosine with each recipe. `--recipe tuned --help all` shows the values of tuned."""
     dry_run: bool = False
     """Print how many pairs and steps there are to do, and end."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-
-    @property
-    def config(self) -> al_ray.TrainConfig:
-        """The options that decide the results."""
-        return part(self, al_ray.TrainConfig)
+    cluster: Cluster = field(default_factory=ClusterConfig)
 
 
 OPTIONS = TrainCommand
@@ -87,7 +80,7 @@ def run_command(options: TrainCommand) -> None:
         print(as_called(line), flush=True)
     if options.dry_run:
         return
-    if options.model == "cosine":
+    if options.config.model == "cosine":
         for line in run(training.first_round(), options.cluster, options.out).in_words():
             print(as_called(line))
         return
@@ -107,24 +100,25 @@ def run_command(options: TrainCommand) -> None:
 
 def check_options(options: TrainCommand) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
-    if options.model == "cosine" and (options.rerank is not None or options.like is not None):
+    config = options.config
+    if config.model == "cosine" and (options.rerank is not None or config.like is not None):
         raise BadOption("--rerank and --like are for --model concat; leave them out with cosine")
-    _refuse_unused(options)
-    if options.rerank is not None and not options.evaluation.splits:
+    _check_unused_options(config)
+    if options.rerank is not None and not config.evaluation.splits:
         raise BadOption("--rerank evaluates --evaluation.splits, and none is given; give one")
 
 
-def _refuse_unused(options: TrainCommand) -> None:
+def _check_unused_options(config: al_ray.TrainConfig) -> None:
     """Raise BadOption for an option other than its default that the kind of model does not use."""
-    if options.model == "cosine":
-        if (options.concat_batch, options.slice_pairs) != (
+    if config.model == "cosine":
+        if (config.concat_batch, config.slice_pairs) != (
             al_ray.TrainConfig.concat_batch,
             al_ray.TrainConfig.slice_pairs,
         ):
             raise BadOption("--concat-batch and --slice-pairs are for --model concat; leave them out with cosine")
         return
-    if options.training.batch != TrainingConfig.batch:
+    if config.training.batch != TrainingConfig.batch:
         raise BadOption("--training.batch is for --model cosine; give --concat-batch")
     for name in ("head_rate", "initial_weight", "initial_bias", "worst_loss", "tries"):
-        if getattr(options.training, name) != getattr(TrainingConfig, name):
+        if getattr(config.training, name) != getattr(TrainingConfig, name):
             raise BadOption(f"--training.{name.replace('_', '-')} is for --model cosine; leave it out")

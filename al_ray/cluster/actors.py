@@ -1,4 +1,4 @@
-"""Run plain classes as Ray actors and wait for their results, with clear errors when one is not placed or dies.
+"""Place actors and tasks of Ray and wait for their results, with clear errors when one is not placed or dies.
 
 Actors run in a placement group: Ray reserves its bundles, so that no other job takes the place of an actor that
 restarts, and its state can be queried while every actor is busy.
@@ -11,27 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-import torch
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from al_ray.cluster import watchdog
-from al_ray.cluster.fatal_errors import (
-    RESTARTS,
-    exit_on_fatal_errors,
-    exiting_on_fatal_errors,
-    lost_error,
-    prepare_to_end,
-    refuse_ending,
-)
+from al_ray.cluster.actor_host import ActorHandle, HostSpec, start_actor
+from al_ray.cluster.capacity import await_again, describe_capacity, reserve
+from al_ray.cluster.fatal_errors import RESTARTS, exit_if_ending, exit_on_fatal_errors, lost_error
 from al_ray.cluster.places import BundleSlots, bundle_of
-from al_ray.cluster.room import await_again, describe_room, reserve
-from al_ray.cluster.working_folder import work_in, working_folder, working_here
+from al_ray.cluster.working_folder import working_here
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import NoPlacement
 from al_ray.core.streams import round_robin
-from al_ray.encoders.hardware import device_fault, limit_memory, settle_arithmetic
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +36,7 @@ class Placement:
 
     kinds: Mapping[str, int]
     config: ClusterConfig
-    room: BundleSlots
+    all_slots: BundleSlots
 
     @property
     def workers(self) -> str:
@@ -55,8 +46,8 @@ class Placement:
     def slots(self, kind: str) -> BundleSlots:
         """Return the bundles of a kind of workers."""
         names = [name for name, count in self.kinds.items() for _ in range(count)]
-        numbers = (number for name, number in zip(names, self.room.bundles, strict=False) if name == kind)
-        return BundleSlots(self.room.group, tuple(numbers))
+        numbers = (number for name, number in zip(names, self.all_slots.bundles, strict=False) if name == kind)
+        return BundleSlots(self.all_slots.group, tuple(numbers))
 
     @property
     def bundles(self) -> list[dict[str, float]]:
@@ -70,19 +61,21 @@ class Placement:
 
     def await_all(self) -> None:
         """Wait until all bundles are placed; NoPlacement after the config's timeout."""
-        if not await_again(self.room.group, self.demand, self.bundles, self.config.timeout):
+        if not await_again(self.all_slots.group, self.demand, self.bundles, self.config.timeout):
             raise self.unplaced()
 
     def unplaced(self) -> NoPlacement:
         """Return the error of bundles that get no places."""
         return NoPlacement(
             f"{self.demand} were not placed in {self.config.timeout:.0f} s; the cluster has "
-            f"{describe_room(self.bundles)}: ask for fewer `shards`, less `cpus_per_shard` or `gpus_per_shard`, give a "
-            "longer `timeout` (to `al_ray.run` also fewer `training.workers`), or add nodes; then rerun the command"
+            f"{describe_capacity(self.bundles)}: ask for fewer `shards`, less `cpus_per_shard` or `gpus_per_shard`, "
+            "give a longer `timeout` (to `al_ray.run` also fewer `training.workers`), or add nodes; then rerun "
+            "the command"
         )
 
-    def await_start(self, ready: list[Any]) -> None:
-        """Wait for the first, trivial call of each worker; NoPlacement after the config's timeout."""
+    def await_start(self, actors: Iterable[ActorHandle]) -> None:
+        """Wait until each worker has checked its device; NoPlacement after the config's timeout."""
+        ready = [one.actor.check_device.remote(self.config.device) for one in actors]
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
             raise NoPlacement(
                 f"{self.workers} have their places and did not start in {self.config.timeout:.0f} s: give a longer "
@@ -96,7 +89,7 @@ class Placement:
             "num_cpus": self.config.cpus_per_shard,
             "num_gpus": self.config.gpus_per_shard,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                self.room.group, placement_group_bundle_index=self.room.bundles[number]
+                self.all_slots.group, placement_group_bundle_index=self.all_slots.bundles[number]
             ),
         }
 
@@ -107,21 +100,21 @@ _placements: list[Placement] = []
 
 @contextmanager
 def placement(
-    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
+    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", slots: BundleSlots | None = None
 ) -> Iterator[Placement]:
     """Reserve resources for all workers, or for none, until the context ends; NoPlacement after the timeout.
 
-    kinds: see Placement. room: existing bundles to use, which are not released; without it a new placement group is
+    kinds: see Placement. slots: existing bundles to use, which are not released; without it a new placement group is
     made.
     """
     numbers = tuple(range(sum(kinds.values())))
-    places = Placement(kinds, config, room or BundleSlots(PlacementGroup.empty(), numbers))
+    places = Placement(kinds, config, slots or BundleSlots(PlacementGroup.empty(), numbers))
     group = None
-    if room is None:
+    if slots is None:
         group = reserve(places.demand, places.bundles, strategy, config.timeout)
         if group is None:
             raise places.unplaced()
-        places = replace(places, room=BundleSlots(group, numbers))
+        places = replace(places, all_slots=BundleSlots(group, numbers))
     else:
         places.await_all()
     _placements.append(places)
@@ -135,35 +128,36 @@ def placement(
 
 @contextmanager
 def deploy(
-    plain: type,
+    make: Callable[[Any], Any],
     specs: Sequence[Any],
     config: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
     groups: Mapping[str, int] | None = None,
-) -> Iterator[list[Any]]:
-    """Start one actor of a plain class for each spec; they end with the context. NoPlacement after the timeout.
+) -> Iterator[list[ActorHandle]]:
+    """Start one actor for each spec; they end with the context. NoPlacement after the timeout.
 
-    groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls run one after the other.
+    make: see workers.deploy. groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls
+    run one after the other.
     """
-    with placement({plain.__name__: len(specs)}, config, room=room) as places:
-        # A type checker does not know the groups.
-        make: Any = ray.remote
-        remote = (make(concurrency_groups=dict(groups)) if groups else make)(actor_class(plain))
+    with placement({make.__name__: len(specs)}, config, slots=slots) as places:
         bounds = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
-        actors = [remote.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
+        host = HostSpec(make)
+        actors = [
+            start_actor(host, spec, {**bounds, **places.options(number)}, groups) for number, spec in enumerate(specs)
+        ]
         try:
-            places.await_start([actor.check_device.remote(config.device) for actor in actors])
+            places.await_start(actors)
             yield actors
         finally:
             kill_actors(actors)
 
 
 def run_in_worker(
-    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: BundleSlots | None = None
+    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, slots: BundleSlots | None = None
 ) -> Any:
     """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
-    with placement({name: 1}, replace(config, gpus_per_shard=0.0), room=room) as places:
+    with placement({name: 1}, replace(config, gpus_per_shard=0.0), slots=slots) as places:
         task = ray.remote(exit_on_fatal_errors(working_here(function), name)).options(
             max_retries=RESTARTS, **places.options(0)
         )
@@ -174,11 +168,11 @@ def stream_from_workers(
     function: Callable[..., Iterator[Any]],
     arguments: Sequence[tuple[Any, ...]],
     config: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
 ) -> Iterator[Any]:
     """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
     name = function.__name__
-    with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), room=room) as places:
+    with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), slots=slots) as places:
         task: Any = ray.remote(exit_on_fatal_errors(working_here(function), name))
         options = {"max_retries": RESTARTS, "num_returns": "streaming"}
         streams = [
@@ -187,10 +181,10 @@ def stream_from_workers(
         yield from round_robin([stream_results(stream) for stream in streams])
 
 
-def kill_actors(actors: Iterable[Any]) -> None:
+def kill_actors(actors: Iterable[ActorHandle]) -> None:
     """Kill actors and free their resources."""
-    for actor in actors:
-        ray.kill(actor)
+    for one in actors:
+        ray.kill(one.actor)
 
 
 def get_results(refs: Any) -> Any:
@@ -203,7 +197,7 @@ def get_results(refs: Any) -> Any:
         try:
             return ray.get(refs, timeout=_wait_seconds())
         except GetTimeoutError:
-            _refuse_unplaced()
+            _await_placements()
         except RayTaskError as error:
             if isinstance(error.cause, RayError):
                 raise lost_error(error.cause) from error
@@ -220,7 +214,7 @@ def wait_for(refs: Any) -> Any:
         try:
             return ray.get(refs, timeout=1.0)
         except GetTimeoutError:
-            refuse_ending()
+            exit_if_ending()
 
 
 def stream_results(stream: Any) -> Iterator[Any]:
@@ -240,7 +234,7 @@ def wait_for_first(calls: list[Any], seconds: float | None = None) -> Any:
         ready, _ = ray.wait(calls, timeout=_wait_seconds() if seconds is None else seconds)
         if ready or seconds is not None:
             return ready[0] if ready else None
-        _refuse_unplaced()
+        _await_placements()
 
 
 def _wait_seconds() -> float | None:
@@ -248,35 +242,7 @@ def _wait_seconds() -> float | None:
     return min((places.config.timeout for places in _placements), default=None)
 
 
-def _refuse_unplaced() -> None:
+def _await_placements() -> None:
     for places in _placements:
         places.await_all()
     logger.info("no answer for %.0f s; every actor is placed, so the wait continues", _wait_seconds() or 0)
-
-
-def actor_class(plain: type) -> type:
-    """Return the class for an actor: it exits on a fatal error or when it hangs, and can check its device."""
-    # A type checker does not know how it is made.
-    exiting: Any = exiting_on_fatal_errors(plain)
-    patience, of_steps, home = watchdog.PATIENCE, watchdog.PATIENCE_OF_STEPS, working_folder()
-
-    def begin(self: Any, spec: Any) -> None:
-        """Watch the process and limit its share of a GPU's memory, then make the object."""
-        work_in(home)
-        prepare_to_end()
-        settle_arithmetic()
-        # Here and not in a call of the driver: Ray starts a lost actor again without one.
-        limit_memory(ray.get_runtime_context().get_assigned_resources().get("GPU", 0.0))
-        watchdog.watch(f"{plain.__name__} {getattr(spec, 'shard', '')}".strip(), patience, of_steps)
-        exiting.__init__(self, spec)
-
-    def check_device(self: Any, device: str) -> None:
-        """NoPlacement when torch cannot compute on the GPU that Ray gave."""
-        fault = device_fault(device)
-        if fault:
-            raise NoPlacement(
-                f"Ray gave {plain.__name__} the GPUs {ray.get_gpu_ids()} of a node where torch {torch.__version__} "
-                f"{fault}: fix its driver, install a torch built for CUDA, or leave out `gpus_per_shard`"
-            )
-
-    return type(plain.__name__, (exiting,), {"__init__": begin, "check_device": check_device})

@@ -21,11 +21,11 @@ import torch
 from al_ray.core.errors import ActorLost, AlRayError
 
 OUT, FAILED = "out of memory in ", "the GPU failed in "
-CURE = (
+FIX = (
     "If memory is short: give more `shards`, each of which needs less; machines with more memory; or, to a new "
     "`al_ray.run`, a smaller `search.block`, `encoder_batch` or `training.batch`"
 )
-GPU_CURE = "Look at the card and the driver of its node (nvidia-smi, dmesg), or leave out `gpus_per_shard`"
+GPU_FIX = "Look at the card and the driver of its node (nvidia-smi, dmesg), or leave out `gpus_per_shard`"
 RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
 SECONDS_TO_END = 20.0  # Until a process ends that Ray does not end.
 _ending: list[str] = []  # The message of this process, after a fatal error in one of its threads.
@@ -43,34 +43,26 @@ WORDS = (
 )
 
 
-def exiting_on_fatal_errors(plain: type) -> type:
-    """Return the class with public methods that end the process when memory runs out in them or the GPU fails."""
-    methods = {
-        name: exit_on_fatal_errors(method, f"{plain.__name__}.{name}")
-        for name, method in inspect.getmembers(plain, inspect.isfunction)
-        if not name.startswith("_")
-    }
-    return type(plain.__name__, (plain,), methods)
-
-
 def exit_on_fatal_errors(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return the function or generator function so that it ends the process on such an error."""
 
     @wraps(function)
     def answered(*arguments: Any) -> Any:
-        with _ExitOnFatalErrors(name):
+        with ExitOnFatalErrors(name):
             return function(*arguments)
 
     @wraps(function)
     def yielded(*arguments: Any) -> Iterator[Any]:
-        with _ExitOnFatalErrors(name):
-            yield from function(*arguments)
+        with ExitOnFatalErrors(name):
+            # One by one: Ray sends statistics into the stream, which end here.
+            for value in function(*arguments):  # noqa: UP028
+                yield value
 
     return yielded if inspect.isgeneratorfunction(function) else answered
 
 
 def prepare_to_end() -> None:
-    """Start the thread that ends this process some seconds after such an error: then none could be started."""
+    """Start the thread that ends this process seconds after such an error, when no thread could be started."""
     threading.Thread(target=_end_when_due, daemon=True).start()
 
 
@@ -80,7 +72,7 @@ def _end_when_due() -> None:
     os._exit(1)
 
 
-def refuse_ending() -> None:
+def exit_if_ending() -> None:
     """SystemExit after a fatal error in another thread of this process."""
     if _ending:
         raise SystemExit(_ending[0]) from None
@@ -89,8 +81,8 @@ def refuse_ending() -> None:
 def out_of_memory_message(error: BaseException | None) -> str:
     """Return the message of an out-of-memory error or of one among its causes; "" for other errors.
 
-    The messages of our own errors may quote such words from user input, so only their causes are checked. Those of Ray
-    tell of another process.
+    The messages of our own errors may quote such words from user input, so only their causes are checked. Messages of
+    Ray are about another process.
     """
     while error is not None and not _is_of_ray(error):
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -123,11 +115,11 @@ def lost_here(error: Exception, name: str) -> ActorLost | None:
     """
     # What has been said is not said again.
     words = "" if isinstance(error, ActorLost) else out_of_memory_message(error)
-    return ActorLost(f"{OUT}{name} ({words}). {CURE}. Then rerun the same command") if words else None
+    return ActorLost(f"{OUT}{name} ({words}). {FIX}. Then rerun the same command") if words else None
 
 
 def lost_error(error: Exception) -> ActorLost:
-    """Describe the death of an actor in one line: its class, the reason, and the cure."""
+    """Describe the death of an actor in one line: its class, the reason, and the fix."""
     message = " ".join(str(error).split())
     name = re.search(r"class_name: (\S+)", message) or re.search(rf"(?:{OUT}|{FAILED})(\w+)\.", message)
     kind = max(OUT, FAILED, key=message.rfind)
@@ -138,20 +130,22 @@ def lost_error(error: Exception) -> ActorLost:
         reason = f"{OUT}Ray itself, as it read what a call was given"
     return ActorLost(
         f"{name[1] if name else 'a worker'} died, and again each time it was started anew (at most {RESTARTS} times): "
-        f"{reason[:300].rstrip('.')}. {GPU_CURE if reason.startswith(FAILED) else CURE}. Then rerun the same command"
+        f"{reason[:300].rstrip('.')}. {GPU_FIX if reason.startswith(FAILED) else FIX}. Then rerun the same command"
     )
 
 
-class _ExitOnFatalErrors:
+class ExitOnFatalErrors:
     """Context of a call: exit the process on a fatal error, with its message for Ray to report."""
 
     def __init__(self, name: str) -> None:
+        """name: what is called."""
         self.name = name
 
     def __enter__(self) -> None:
-        pass
+        """Nothing is prepared."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Raise SystemExit in place of a fatal error. If the thread is not the main one, the process ends soon, too."""
         memory = out_of_memory_message(error)
         words = memory or gpu_failure_message(error)
         if not words:

@@ -51,11 +51,11 @@ class LocalRef:
 class LocalWorker:
     """The handle of a plain object, as of an actor: `worker.method.remote(...)`, with Ray's options or without."""
 
-    def __init__(self, plain: type, spec: Any, cpus: float) -> None:
-        """Make the object. cpus: what an actor would ask of Ray."""
-        self._name, self._threads = plain.__name__, _Threads(cpus)
+    def __init__(self, make: Callable[[Any], Any], spec: Any, cpus: float) -> None:
+        """Make the object. cpus: number that an actor would request from Ray."""
+        self._name, self._threads = make.__name__, _Threads(cpus)
         with Told(f"{self._name}.__init__"), self._threads:
-            self._object: Any = plain(received(spec))
+            self._object: Any = make(received(spec))
         _here[id(self)] = self
 
     def __getattr__(self, name: str) -> Any:
@@ -138,7 +138,7 @@ class _Threads:
 
 @lru_cache(1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """Return the libraries of linear algebra that this process has loaded by now. modules: so many are imported."""
+    """Return the libraries of linear algebra that this process has loaded. modules: number of imported modules."""
     return ThreadpoolController()
 
 
@@ -160,7 +160,7 @@ class Told:
         """Nothing is prepared."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Raise ActorLost in place of the error that tells of memory."""
+        """Raise ActorLost in place of an out-of-memory error."""
         lost = lost_here(error, self.name) if isinstance(error, Exception) else None
         if lost is not None:
             raise lost from error
@@ -199,7 +199,7 @@ class LocalPlaces:
 
 
 class LocalWorkers:
-    """The functions of cluster/workers.py in this process; what is told of places and nodes is of no use here."""
+    """The functions of cluster/workers.py in this process; arguments about places and nodes have no effect here."""
 
     @contextmanager
     def placement(self, _: object, config: ClusterConfig, *places: object) -> Iterator[LocalPlaces]:
@@ -208,17 +208,17 @@ class LocalWorkers:
 
     @contextmanager
     def deploy(
-        self, plain: type, specs: Sequence[Any], config: ClusterConfig, *places: object
+        self, make: Callable[[Any], Any], specs: Sequence[Any], config: ClusterConfig, *places: object
     ) -> Iterator[list[LocalWorker]]:
         """Make one object for each spec; they are dropped with the context."""
-        workers = [LocalWorker(plain, spec, config.cpus_per_shard) for spec in specs]
+        workers = [LocalWorker(make, spec, config.cpus_per_shard) for spec in specs]
         try:
             yield workers
         finally:
             for worker in workers:
                 worker.drop_object()
 
-    def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: object) -> Any:
+    def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, slots: object) -> Any:
         """Call a function as a method of a worker."""
         method = _Method(function, function.__name__, _Threads(config.cpus_per_shard))
         return method.remote(*arguments).value
@@ -228,7 +228,7 @@ class LocalWorkers:
         function: Callable[..., Iterator[Any]],
         arguments: Sequence[tuple[Any, ...]],
         config: ClusterConfig,
-        room: object,
+        slots: object,
     ) -> Iterator[Any]:
         """Call a generator function as a method of a worker, for each tuple of arguments, and yield in turn."""
         method = _Method(function, function.__name__, _Threads(config.cpus_per_shard), "streaming")

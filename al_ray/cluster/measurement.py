@@ -21,7 +21,7 @@ from al_ray.core.task import Split, Task
 from al_ray.core.two_stage_score import ranking_logit
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.evaluation import Evaluation
-from al_ray.metrics.labelled_pairs import ScoredPairs
+from al_ray.metrics.labelled_pairs import LabelledScores
 from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_pairs
 from al_ray.runs.evaluation_sets import EvaluationSets, StoredSet
 from al_ray.runs.run_folder import RunFolder
@@ -35,7 +35,7 @@ CHOSEN_ON = "dev"
 def deploy_measured(
     config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath, watch: OnProgress
 ) -> Iterator[ShardedPool]:
-    """Start the shards of a run to measure it; what its encoder does not know of the texts is said, never refused."""
+    """Start the shards of a run to measure it; tokens unknown to its encoder are logged and never an error."""
     with deploy_pool(replace(config, most_unknown=1.0), cluster, task, out, watch) as pool:
         yield pool
 
@@ -96,7 +96,7 @@ def make_evaluation_sets(
 
 def score_stated_pairs(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, splits: Iterable[str], number: int, watch: OnProgress
-) -> dict[str, ScoredPairs]:
+) -> dict[str, LabelledScores]:
     """Score the stated pairs of splits: logits by a complete round, cosines by the untrained encoder (round 0).
 
     The query of a pair is its left text. In a two-sided task, the candidates of a question are those stated with it.
@@ -111,13 +111,13 @@ def score_stated_pairs(
         return score_stated(map(folder.task.stating, splits), score)
 
 
-def score_stated(splits: Iterable[Split], score: Callable[[Split, Pairs], Floats]) -> dict[str, ScoredPairs]:
+def score_stated(splits: Iterable[Split], score: Callable[[Split, Pairs], Floats]) -> dict[str, LabelledScores]:
     """Score the stated pairs of splits; `score` maps (n, 2) pairs of a split to (n,) scores."""
-    scored: dict[str, ScoredPairs] = {}
+    scored: dict[str, LabelledScores] = {}
     for split in splits:
         pairs = np.concatenate([split.positives, split.stated_negatives])
         labels = np.repeat(np.array([1, 0], dtype=np.uint8), [len(split.positives), len(split.stated_negatives)])
-        scored[split.name] = ScoredPairs(score(split, pairs), labels, pairs[:, 0])
+        scored[split.name] = LabelledScores(score(split, pairs), labels, pairs[:, 0])
     return scored
 
 
@@ -139,7 +139,7 @@ def splits_to_score(task: Task, split: str) -> list[str]:
 
 
 def labelled_pair_metrics(
-    scored: Mapping[str, ScoredPairs], split: str, task: Task, zero: float | None
+    scored: Mapping[str, LabelledScores], split: str, task: Task, zero: float | None
 ) -> dict[str, Any]:
     """Compute the metrics of a split's labelled pairs; zero: the score where p = 1/2."""
     content = metrics_of_pairs(scored[split], scored.get(CHOSEN_ON), not task.symmetric, zero)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from al_ray.core.errors import BadOption
 
 
-def refuse_mixed(hardware: Sequence[tuple[str, ...]], accepted: bool) -> None:
+def check_same_hardware(hardware: Sequence[tuple[str, ...]], accepted: bool) -> None:
     """Raise BadOption if shards differ in device or versions. hardware: what each shard says (encoders/hardware.py)."""
     kinds = Counter(hardware)
     if len(kinds) > 1 and not accepted:

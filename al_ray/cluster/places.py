@@ -1,4 +1,4 @@
-"""The places of workers, as whoever starts workers in them sees them, without Ray."""
+"""The places of workers, as seen by code that starts workers in them, without Ray."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,7 @@
 """Presumed non-matches of a training: pairs of train without a label, drawn at random, and how many of them match.
 
-A random pair of a large pool rarely matches. Of a pool with few texts, or in which most texts match each other, that is
-not so, and the share of matches is counted or estimated before the pairs are used.
+A random pair of a large pool rarely matches. In a pool with few texts, or in which most texts match each other, it
+often does, so the share of matches is counted or estimated before the pairs are used.
 """
 
 import logging

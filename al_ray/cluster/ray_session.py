@@ -60,7 +60,7 @@ def ray_session(config: ClusterConfig, trainers: int, runs: int, scorers: int) -
 
 
 def _start_local(cpus: int) -> None:
-    """Start Ray on this machine with so many logical CPUs, again if its node does not start in time."""
+    """Start Ray on this machine with this number of logical CPUs; retry if its node does not start in time."""
     for left in reversed(range(STARTS)):
         with _LateNode(left):
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, logging_level=logging.WARNING)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
-from al_ray.cluster.pool.score_fit import refuse_scores
-from al_ray.cluster.pool.sharded_retriever import refuse_examples, refuse_index
+from al_ray.cluster.pool.score_fit import check_scoring
+from al_ray.cluster.pool.sharded_retriever import check_example_cells, check_index_kind
 from al_ray.cluster.services import RayRunServices, deploy_services
 from al_ray.cluster.session import session
 from al_ray.cluster.trial import Trial
@@ -28,11 +28,11 @@ class RunWorkers:
     cluster: ClusterConfig
     trial: Trial | None = None
 
-    def refuse_unfit(self, config: RunConfig, task: Task) -> None:
+    def check_task_fits(self, config: RunConfig, task: Task) -> None:
         """Raise BadOption if shards cannot search the task as the options say."""
-        refuse_index(config.search, task)
-        refuse_examples(config, task)
-        refuse_scores(config.scoring, task)
+        check_index_kind(config.search, task)
+        check_example_cells(config, task)
+        check_scoring(config.scoring, task)
 
     def session(self, trainers: int) -> AbstractContextManager[None]:
         """Provide workers in this process, or by Ray."""

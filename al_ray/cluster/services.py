@@ -9,20 +9,20 @@ from functools import partial
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import DevSampler, Oracle, Retriever
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
+from al_ray.cluster.candidates.owning import pool_actor
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
-from al_ray.cluster.mixed_hardware import refuse_mixed
+from al_ray.cluster.mixed_hardware import check_same_hardware
 from al_ray.cluster.peak_memory import peak_memory
 from al_ray.cluster.places import Places
 from al_ray.cluster.pool.ring import GROUPS
-from al_ray.cluster.pool.score_fit import refuse_scores, uses_neighbours
-from al_ray.cluster.pool.shard_actor import pool_actor
+from al_ray.cluster.pool.score_fit import check_scoring, uses_neighbours
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, check_index_cells, check_index_kind, warn_of_index
 from al_ray.cluster.presumed import PresumedPairs
 from al_ray.cluster.score_sample import draw_dev_pairs
-from al_ray.cluster.session import refuse_unshared
-from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
+from al_ray.cluster.session import require_shared_folders
+from al_ray.cluster.token_store import check_same_encoder, parts_of, pool_folder, prepare_pool
 from al_ray.cluster.trainer_actor import TrainerActor
 from al_ray.cluster.training_group import Training, deploy_training
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
@@ -36,7 +36,7 @@ from al_ray.runs.planned import WHOLE
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
 from al_ray.runs.untrained_figures import read_untrained, write_untrained
-from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
+from al_ray.search.faiss_index import GPU_NEIGHBOURS, check_index_on_device
 from al_ray.search.flat_index import is_flat_on_gpu
 from al_ray.search.knn_merge import SPARE
 from al_ray.search.shard import PoolShard
@@ -85,10 +85,10 @@ class RayRunServices:
                 self._record("embed", embedding)
             self._record(name, time.monotonic() - started - embedding)
         if name == "label":
-            bought, self.labels = self.labels, self.journal.labels
-            # Ray's counters refuse 0: nothing is bought when the candidates ran out.
-            if self.labels > bought:
-                add_to_counter("labels_bought", self.labels - bought, {"run": self.journal.path.name})
+            labels_before, self.labels = self.labels, self.journal.labels
+            # Ray's counters refuse 0: no pair is labelled when the candidates ran out.
+            if self.labels > labels_before:
+                add_to_counter("labels_bought", self.labels - labels_before, {"run": self.journal.path.name})
 
     def make_sets(self) -> None:
         """Make the evaluation sets that are missing, and record the seconds of all work before the first round."""
@@ -146,7 +146,7 @@ def deploy_pool(
 
     known: folder of vectors of known texts, which are not encoded again, and to which those that are encoded are added.
     """
-    refuse_unfit(config, cluster, task, out)
+    check_task_fits(config, cluster, task, out)
     with (
         placement({PoolShard.__name__: cluster.shards}, cluster) as places,
         start_pool(config, places, task, out, watch, trial, known) as pool,
@@ -154,14 +154,14 @@ def deploy_pool(
         yield pool
 
 
-def refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath) -> None:
+def check_task_fits(config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath) -> None:
     """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
-    refuse_unshared((storage_path(config.task), out), cluster)
-    refuse_index(config.search, task)
-    refuse_scores(config.scoring, task)
-    refuse_cells(config, task)
+    require_shared_folders((storage_path(config.task), out), cluster)
+    check_index_kind(config.search, task)
+    check_scoring(config.scoring, task)
+    check_index_cells(config, task)
     if cluster.gpus_per_shard and not is_flat_on_gpu(config.search.index, cluster.device):
-        _refuse_beyond_gpus(config, task)
+        _check_gpu_limits(config, task)
 
 
 def _uses_index(config: RunConfig, task: Task) -> tuple[bool, bool, bool]:
@@ -171,7 +171,7 @@ def _uses_index(config: RunConfig, task: Task) -> tuple[bool, bool, bool]:
     return config.search.kind == "knn", near, uses_neighbours(config.scoring, task)
 
 
-def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
+def _check_gpu_limits(config: RunConfig, task: Task) -> None:
     """Raise BadOption for more neighbours or cells than Faiss on a GPU can search."""
     search, most = config.search, GPU_NEIGHBOURS - SPARE - 1
     pool, near, scored = _uses_index(config, task)
@@ -195,9 +195,9 @@ def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
         )
 
 
-def _refuse_unindexed(index: str, device: str, _: PoolShard) -> None:
-    """See refuse_unindexed; called on a shard."""
-    refuse_unindexed(index, device)
+def _check_index_on_device(index: str, device: str, _: object) -> None:
+    """See check_index_on_device; called on a shard."""
+    check_index_on_device(index, device)
 
 
 @contextmanager
@@ -213,12 +213,12 @@ def start_pool(
     """Tokenise if needed and start the shards, in their places; they end with the context.
 
     For what needs other actors beside the pool: all places must be reserved at once, because two jobs that each hold
-    some of their actors and wait for the others can wait for each other. Call refuse_unfit before.
+    some of their actors and wait for the others can wait for each other. Call check_task_fits before.
     """
-    cluster, room = places.config, places.slots(PoolShard.__name__)
+    cluster, slots = places.config, places.slots(PoolShard.__name__)
     # The shards do not run yet, so their places are free.
     source, to, started = storage_path(config.task), artifact_folder(trial, out), time.monotonic()
-    folder = prepare_pool(source, task, config.encoding, to, cluster, room, watch)
+    folder = prepare_pool(source, task, config.encoding, to, cluster, slots, watch)
     seconds = time.monotonic() - started
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     texts = "" if known is None else str(known.resolve())
@@ -227,10 +227,10 @@ def start_pool(
     )
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     warn_of_index(config.search, config.vectors == "fp16", cluster.shards, uses_neighbours(config.scoring, task))
-    with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
-        refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
+    with deploy(pool_actor(PoolShard), specs, cluster, slots, GROUPS) as shards:
+        check_same_hardware(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
         if cluster.gpus_per_shard and any(_uses_index(config, task)):
-            check = partial(_refuse_unindexed, config.search.index, cluster.device)
+            check = partial(_check_index_on_device, config.search.index, cluster.device)
             get_results([shard.__ray_call__.remote(check) for shard in shards])
         pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
         pool.preparing_seconds = seconds
@@ -251,7 +251,7 @@ def deploy_services(
 ) -> Iterator[RayRunServices]:
     """Start all actors of a run; they end with the context. dev_oracle: labels drawn pairs of dev, if any are asked."""
     task = journal.task
-    refuse_unfit(config, cluster, task, journal.path)
+    check_task_fits(config, cluster, task, journal.path)
     with (
         run_places(config, cluster, trial) as places,
         start_pool(config, places, task, journal.path, watch, trial) as pool,
@@ -268,7 +268,7 @@ def deploy_services(
                 scores = config.scoring if uses_neighbours(config.scoring, task) else None
                 presumed = PresumedPairs(pool, journal, config.training, config.seed)
                 trainer = TrainerActor(training, pool, journal, watch, scores, presumed)
-            refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
+            check_same_encoder(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.make_sets()

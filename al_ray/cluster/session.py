@@ -18,7 +18,7 @@ CLUSTER = ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR")
 
 @contextmanager
 def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: int = 0) -> Iterator[None]:
-    """Provide workers until the context ends: in this process if it has all that is asked for, else by Ray.
+    """Provide workers until the context ends: in this process if its resources suffice, else by Ray.
 
     By Ray: an existing session, the cluster of RAY_ADDRESS, or else a local one. That gets enough logical CPUs for
     `runs` runs at a time, each with the config's shards and beside them `trainers`, which exchange gradients, and
@@ -42,7 +42,7 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: in
 
 
 def _needs_no_ray(config: ClusterConfig, most: int, scorers: int) -> bool:
-    """Return whether this process can do all: on CPUs, and without a Ray that is asked for.
+    """Return whether this process can do all the work: on CPUs, and without a request for Ray.
 
     most: the highest number of trainers and of runs, which must run at the same time. Shards and scorers need not: a
     session in this process has any number of them for those inside it, but none is made for more than one by itself.
@@ -61,7 +61,7 @@ def _is_connected() -> bool:
     return ray is not None and ray.is_initialized()
 
 
-def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
+def require_shared_folders(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
     """BadOption for a local folder where several nodes are to read and write it, unless it is declared shared."""
     nodes = live_nodes()
     for folder in folders:

@@ -25,7 +25,7 @@ from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.pair_rules import write_rule
 from al_ray.datasets.task_folder import read_about, read_task, read_texts
-from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
+from al_ray.encoders.encoder import TextEncoder, check_prompts, learn_words, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import StoredTokens, batch_order, fetched_tokens, has_chunk, store_array
 from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, prompt_length
@@ -66,11 +66,11 @@ def prepare_pool(
     encoder: EncoderConfig,
     out: StoragePath,
     cluster: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
     watch: OnProgress = no_progress,
 ) -> StoragePath:
     """Return the pool folder, written by workers if it is not complete; BadOption for prompts that cannot be used."""
-    refuse_prompts(encoder, task.symmetric)
+    check_prompts(encoder, task.symmetric)
     folder = pool_folder(task, encoder, out)
     if not (folder / ENCODER).is_file():
         source = str(task_folder.resolve()), encoder, str(folder)
@@ -79,12 +79,12 @@ def prepare_pool(
         # A side of one chunk is not worth two starts of workers.
         if workers > 1 and any(number for _, number, *_ in chunks):
             # Before the token ids, which need the words of an encoder that brings none.
-            run_in_worker(write_base, *source, config=cluster, room=room)
+            run_in_worker(write_base, *source, config=cluster, slots=slots)
             shares = [(*source, task.digest, tuple(chunks[worker::workers])) for worker in range(workers)]
             total = sum(stop - start for _, _, start, stop in chunks)
-            for done in accumulate(stream_from_workers(write_tokens, shares, cluster, room)):
+            for done in accumulate(stream_from_workers(write_tokens, shares, cluster, slots)):
                 watch("tokenise", done, total)
-        run_in_worker(write_pool, *source, config=cluster, room=room)
+        run_in_worker(write_pool, *source, config=cluster, slots=slots)
     about = read_json(folder / ENCODER, ["description"])
     # Logged by the driver, because nobody sees the log of a worker.
     logger.info("encoder %s: %s", encoder.encoder, about["description"])
@@ -115,7 +115,7 @@ def same_tokens(folder: StoragePath, symmetric: bool, pairs: Pairs) -> Mask:
     return columns[0] == columns[1]
 
 
-def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:
+def check_same_encoder(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:
     """Raise BadFile if the encoder is another than when a run first used the pool folder.
 
     Otherwise its models would be trained from other weights, or with token ids of another tokenizer. out: the run.
@@ -133,7 +133,7 @@ def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Mod
 
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
-    """Write what is missing of a pool folder: words, token ids, and the batches of each part."""
+    """Write the missing files of a pool folder: words, token ids, and the batches of each part."""
     to = storage_path(folder)
     if (to / ENCODER).is_file():
         return

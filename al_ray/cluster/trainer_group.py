@@ -1,7 +1,7 @@
 """Training on several actors of one placement group, which all restart together when one of them dies."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -9,14 +9,8 @@ from typing import Any
 import ray
 from ray.util import get_node_ip_address
 
-from al_ray.cluster.actors import (
-    Placement,
-    actor_class,
-    get_results,
-    kill_actors,
-    placement,
-    wait_for_first,
-)
+from al_ray.cluster.actor_host import ActorHandle, HostSpec, start_actor
+from al_ray.cluster.actors import Placement, get_results, kill_actors, placement, wait_for_first
 from al_ray.cluster.fatal_errors import RESTARTS
 from al_ray.cluster.places import BundleSlots
 from al_ray.core.config.cluster import ClusterConfig
@@ -32,10 +26,10 @@ GRACE = 10.0  # Seconds to wait for the error of the worker that failed first, a
 
 @contextmanager
 def deploy_group(
-    trainer: type[Trainer], spec: TrainerSpec, config: ClusterConfig, room: BundleSlots | None
+    trainer: Callable[[TrainerSpec], Trainer], spec: TrainerSpec, config: ClusterConfig, slots: BundleSlots | None
 ) -> Iterator["TrainerGroup"]:
-    """Start as many actors of a class of trainers as the spec has workers; they end with the context."""
-    with placement({Trainer.__name__: spec.training.workers}, config, "PACK", room) as places:
+    """Start as many actors with a trainer as the spec has workers; they end with the context."""
+    with placement({Trainer.__name__: spec.training.workers}, config, "PACK", slots) as places:
         group = TrainerGroup(trainer, spec, places)
         try:
             yield group
@@ -46,7 +40,7 @@ def deploy_group(
 class TrainerGroup:
     """Actors that train one model together by data parallelism."""
 
-    def __init__(self, trainer: type[Trainer], spec: TrainerSpec, places: Placement) -> None:
+    def __init__(self, trainer: Callable[[TrainerSpec], Trainer], spec: TrainerSpec, places: Placement) -> None:
         """Start the actors."""
         self.trainer, self.spec, self.places = trainer, spec, places
         self.restarts = RESTARTS
@@ -73,12 +67,12 @@ class TrainerGroup:
                 kill_actors(self.actors)
                 self.actors = self._start()
 
-    def _start(self) -> list[Any]:
+    def _start(self) -> list[ActorHandle]:
         # Ray must not restart one worker alone: the others could not continue with it.
-        trainer = ray.remote(actor_class(self.trainer))
+        host, bounds = HostSpec(self.trainer), {"max_restarts": 0}
         ranks = [replace(self.spec, rank=rank) for rank in range(self.spec.training.workers)]
-        actors = [trainer.options(max_restarts=0, **self.places.options(spec.rank)).remote(spec) for spec in ranks]
-        self.places.await_start([actor.check_device.remote(self.places.config.device) for actor in actors])
+        actors = [start_actor(host, spec, {**bounds, **self.places.options(spec.rank)}) for spec in ranks]
+        self.places.await_start(actors)
         return actors
 
     def _train_together(self, *arguments: Any) -> Iterator[Step | Model]:

@@ -24,26 +24,30 @@ class Training(Protocol):
 
 
 @contextmanager
-def deploy_training(spec: TrainerSpec, config: ClusterConfig, room: BundleSlots | None = None) -> Iterator[Training]:
+def deploy_training(spec: TrainerSpec, config: ClusterConfig, slots: BundleSlots | None = None) -> Iterator[Training]:
     """Start as many actors as the spec has workers; they end with the context. NoPlacement as for shards."""
     if spec.training.workers == 1:
-        with deploy(watched_trainer(Trainer), [spec], config, room) as actors:
+        with deploy(watched_trainer(Trainer), [spec], config, slots) as actors:
             yield SingleTrainer(actors)
         return
     # Not at the top: it needs Ray.
     from al_ray.cluster.trainer_group import deploy_group
 
-    with deploy_group(watched_trainer(Trainer), spec, config, room) as group:
+    with deploy_group(watched_trainer(Trainer), spec, config, slots) as group:
         yield group
 
 
-def watched_trainer(trainer: type[Trainer]) -> type[Trainer]:
-    """Return the class of an actor that ends itself when a step of its training hangs, under the same name."""
+def watched_trainer(trainer: type[Trainer]) -> Callable[[TrainerSpec], Trainer]:
+    """Return what makes the trainer of an actor, which ends itself when a step of a training hangs.
 
-    def steps(self: Trainer, steps: Iterator[Step]) -> Iterator[Step]:
-        return watched(trainer.steps(self, steps))
+    trainer: the class of trainers, whose name the actor has.
+    """
 
-    return type(trainer.__name__, (trainer,), {"steps": steps})
+    def make(spec: TrainerSpec) -> Trainer:
+        return trainer(spec, watched)
+
+    make.__name__ = trainer.__name__
+    return make
 
 
 def model_of(events: Iterator[Step | Model], on_step: Callable[[Step], None]) -> Model:

@@ -23,7 +23,7 @@ from al_ray.training.trainer import Trainer
 
 
 def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
-    """What the actors of a run ask of Ray, a bundle each: those of its trainers, then those of its shards."""
+    """Resources that the actors of a run request from Ray, a bundle each: trainers first, then shards."""
     return [bundle_of(config)] * (trainers + config.shards)
 
 
@@ -47,10 +47,10 @@ def seed_provenance(config: RunConfig, task: Task, untrained: Model) -> dict[str
 
 
 class SeededSearch:
-    """The Retriever of a trial: what is asked under the untrained encoder was found before, for all trials at once."""
+    """The Retriever of a trial: searches with the untrained encoder were done before, once for all trials."""
 
     def __init__(self, search: PoolSearch, config: RunConfig, journal: RunFolder, shared: StoragePath) -> None:
-        """search: finds everything else."""
+        """search: does all other searches."""
         self.search, self.config, self.journal, self.seeds = search, config, journal, SeedSets(shared)
 
     def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
@@ -73,12 +73,12 @@ def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -
     """
     trainers = config.trainers
     kinds = {**({Trainer.__name__: trainers} if trainers else {}), PoolShard.__name__: cluster.shards}
-    room = None
+    slots = None
     if trial is not None and trial.group is not None:
-        room = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))
+        slots = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))
     # A group has one strategy. Shards are best spread: their memory is no part of a bundle, and a node that dies takes
     # fewer of them. Several trainers exchange gradients at every step, which is quickest within a node.
-    with placement(kinds, cluster, "PACK" if config.training.workers > 1 else "SPREAD", room) as places:
+    with placement(kinds, cluster, "PACK" if config.training.workers > 1 else "SPREAD", slots) as places:
         yield places
 
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 # Seconds of no progress after which a process hangs, and a step; the values in the driver hold for its actors.
 PATIENCE, PATIENCE_OF_STEPS = 60.0, 600.0
-FACTOR = 10  # A step hangs if it takes so many times the median of those before it, and longer than this patience.
+FACTOR = 10  # A step hangs if it takes FACTOR times the median of earlier steps, and longer than its patience.
 QUICK = 0.001  # Seconds; see `watched`.
 BUSY = 0.1  # The share of a core from which on a process is doing something.
 LEAST = 3  # Steps before one that can hang: the first ones load and compile.
@@ -85,14 +85,14 @@ def watch(name: str, patience: float, patience_of_steps: float) -> None:
 def _beat(name: str, guard: subprocess.Popen[bytes], patience: float, interval: float) -> None:
     """Tell the guard that threads run, and end the process if a step hangs."""
     assert guard.stdin is not None
-    # The guard ends when the pipe is closed, so none is left that hears nothing.
+    # The guard ends when the pipe is closed, so that none outlives this thread.
     with guard.stdin as pipe:
         while True:
             time.sleep(interval)
             if any(steps.hangs(patience) for steps in list(_running)):
                 _warn(name, os.getpid(), f"a step takes more than {patience:.0f} s, and {FACTOR} times those before it")
                 os._exit(1)
-            # If somebody has killed the guard, steps are watched nevertheless.
+            # Steps are watched even if the guard was killed.
             with suppress(OSError):
                 os.write(pipe.fileno(), b".")
 
@@ -104,9 +104,9 @@ def _warn(name: str, process: int, reason: str) -> None:
 
 
 def _guard(name: str, patience: float, interval: float) -> None:
-    """Kill the parent process when it sends nothing and does nothing for so long; end when it ends.
+    """Kill the parent process when it sends nothing and uses no CPU for `patience` seconds; end when it ends.
 
-    It is not enough that it sends nothing: whoever reads a large file may keep Python's lock for a minute.
+    Silence alone is not enough: a thread that reads a large file may hold Python's lock for a minute.
     Intervals are counted, not seconds, because a machine that was suspended has not waited.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)

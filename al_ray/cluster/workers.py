@@ -1,4 +1,4 @@
-"""Workers of a command: actors of Ray, or plain objects in this process; who calls them cannot tell which.
+"""Workers of a command: actors of Ray, or plain objects in this process; callers use both in the same way.
 
 This is the seam between the loop and Ray. `session` (cluster/session.py) chooses. The functions below have two
 implementations, cluster/ray_workers.py and cluster/local_workers.py; without the former Ray is not imported.
@@ -45,45 +45,46 @@ def _workers() -> "LocalWorkers | RayWorkers":
 
 
 def placement(
-    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
+    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", slots: BundleSlots | None = None
 ) -> AbstractContextManager[Places]:
     """Reserve places for all workers, or for none, until the context ends; NoPlacement after the timeout.
 
-    kinds: name -> number of workers. strategy: of Ray's placement group. room: existing bundles to use instead.
+    kinds: name -> number of workers. strategy: of Ray's placement group. slots: existing bundles to use instead.
     """
-    return _workers().placement(kinds, config, strategy, room)
+    return _workers().placement(kinds, config, strategy, slots)
 
 
 def deploy(
-    plain: type,
+    make: Callable[[Any], Any],
     specs: Sequence[Any],
     config: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
     groups: Mapping[str, int] | None = None,
 ) -> AbstractContextManager[list[Any]]:
-    """Start one worker of a plain class for each spec; they end with the context. NoPlacement after the timeout.
+    """Start one worker for each spec, with an object that it makes; they end with the context.
 
+    make: a plain class, or another function of a spec; its name is that of the workers. NoPlacement after the timeout.
     The workers answer `worker.method.remote(...)` with a reference, and with a stream after
     `worker.method.options(num_returns="streaming")`. groups: Ray's concurrency groups, with their numbers of threads.
     """
-    return _workers().deploy(plain, specs, config, room, groups)
+    return _workers().deploy(make, specs, config, slots, groups)
 
 
 def run_in_worker(
-    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: BundleSlots | None = None
+    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, slots: BundleSlots | None = None
 ) -> Any:
     """Call a function in a worker without GPU and return its result."""
-    return _workers().run_in_worker(function, *arguments, config=config, room=room)
+    return _workers().run_in_worker(function, *arguments, config=config, slots=slots)
 
 
 def stream_from_workers(
     function: Callable[..., Iterator[Any]],
     arguments: Sequence[tuple[Any, ...]],
     config: ClusterConfig,
-    room: BundleSlots | None = None,
+    slots: BundleSlots | None = None,
 ) -> Iterator[Any]:
     """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
-    return _workers().stream_from_workers(function, arguments, config, room)
+    return _workers().stream_from_workers(function, arguments, config, slots)
 
 
 def put(value: Any) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 from al_ray.core.pairs import Rows
 
 LEAST_TEXTS, MOST_TEXTS = 2**11, 2**18  # Texts in a chunk of token ids.
-TOKEN_CHUNKS = 64  # So many a side, within these bounds.
-VECTOR_CHUNKS = 1024  # So many can be dealt evenly to any usual number of shards.
+TOKEN_CHUNKS = 64  # Number of chunks per side, within these bounds.
+VECTOR_CHUNKS = 1024  # This number divides evenly among any usual number of shards.
 MOST_VECTORS = 2**16  # Texts in a chunk of vectors.
 
 

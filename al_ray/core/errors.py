@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Each message names the place and the cure; a job prints it on one line and exits with 2.
+"""Errors that a user can fix. A message names the place and what to do; a job prints it on one line and exits with 2.
 
 AlRayError
 ├── BadOption           an invalid option, or an invalid combination of options
@@ -9,11 +9,11 @@ AlRayError
 ├── TrainingFailed      a training that ended without a usable model
 ├── OracleFailed        an oracle whose answers cannot be parsed, or that does not answer
 ├── CostReached         the next labels would exceed the cost limit
-├── BuyingStopped       no labels are bought, because a check by people says so; the run ends with exit code 0
+├── LabellingStopped    no labels are requested, because a check by people failed; the run ends with exit code 0
 ├── NoPlacement         actors for which the cluster has no room
 └── ActorLost           an actor that crashed and exceeded its restarts
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
-DryRun                  no error: what would be bought was to be shown alone; a job prints the message and exits with 0
+DryRun                  no error: shows which labels would be requested; a job prints the message and exits with 0
 """
 
 from types import TracebackType
@@ -63,8 +63,8 @@ class CostReached(AlRayError):
     """The next labels would exceed the cost limit."""
 
 
-class BuyingStopped(AlRayError):
-    """No labels are bought, because a check by people says so. The run is stored, and the job exits with 0."""
+class LabellingStopped(AlRayError):
+    """No labels are requested, because a check by people failed. The run is stored, and the job exits with 0."""
 
 
 class NoPlacement(AlRayError):
@@ -80,11 +80,11 @@ class LabelsAwaited(Exception):
 
 
 class DryRun(Exception):
-    """Raised in place of buying labels, where that was only to be shown; no error. The message shows it."""
+    """Raised instead of requesting labels when these were only to be shown; no error. The message shows them."""
 
 
 class WriteErrors:
-    """Context manager for code that writes to `place`: turns errors of the disk into BadFile, with place and cure."""
+    """Context manager for code that writes to `place`: turns errors of the disk into BadFile, with the fix."""
 
     def __init__(self, place: object) -> None:
         self.place = place

@@ -1,4 +1,4 @@
-"""One order of ids, whatever their type: results that are settled by it do not depend on the order of rows."""
+"""One order of ids of any type: results that are ordered by it do not depend on the order of rows."""
 
 from collections.abc import Sequence
 

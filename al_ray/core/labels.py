@@ -127,7 +127,7 @@ class Labelled:
 
 
 IMPORTED = "imported"
-"""Source of a batch whose labels the user had before: they are imported at once, and never bought."""
+"""Source of a batch whose labels the user had before: they are imported at once, and never requested."""
 
 
 @dataclass(frozen=True)

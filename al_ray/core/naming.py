@@ -61,7 +61,7 @@ def _arguments(values: dict[str, Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a value as Python: a path or a URI as a text, and what is no number, truth or sequence, too."""
+    """Return a value as Python: numbers, booleans and sequences as such, all else, as a path or a URI, as a string."""
     if isinstance(value, Code):
         return value
     if isinstance(value, list | tuple):

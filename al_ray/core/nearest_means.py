@@ -26,5 +26,5 @@ class NearestMeans:
         return NearestMeans(rows[order], means[order])
 
     def times(self, weight: float) -> "NearestMeans":
-        """Return these times a weight: what is subtracted from the cosines of each text."""
+        """Return these means times a weight, to be subtracted from the cosines of each text."""
         return NearestMeans(self.rows, weight * self.means)

@@ -25,10 +25,10 @@ ROWS, COLUMNS = 1024, 16_384  # Left and right texts of a product.
 
 
 def mean_of_nearest(cosines: Floats, lines: Rows, texts: int, count: int = NEIGHBOURS) -> Floats:
-    """(n,) cosines of pairs and (n,) which of so many left texts each is of -> (texts,) means of the `count` highest.
+    """(n,) cosines of pairs and (n,) left text of each pair, below `texts` -> (texts,) means of the `count` highest.
 
-    Of fewer pairs, the mean of these. The sum goes from the highest to the lowest, so that its bits do not depend on
-    the order in which pairs come.
+    With fewer pairs, the mean of all. Summed from the highest to the lowest, so that the last bit does not depend on
+    the order of pairs.
     """
     order = np.lexsort((-cosines, lines))
     cosines, lines = cosines[order], lines[order]

@@ -46,7 +46,7 @@ class Scorer:
     ceiling: float = 1.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as files hold them: `ceiling` only where there is one, as earlier versions had none."""
+        """Return the fields as files hold them: without a `ceiling` of None, because earlier versions had none."""
         return {name: value for name, value in asdict(self).items() if name != "ceiling" or value < 1}
 
     @property
@@ -126,7 +126,7 @@ def sigmoid(logits: Floats) -> Floats:
     return np.where(logits >= 0, 1.0, small) / (1.0 + small)
 
 
-def refuse_nan(scores: Cosines) -> None:
+def check_no_nan(scores: Cosines) -> None:
     """Raise BadFile if any score is NaN."""
     if len(scores) and np.isnan(scores.max()):
         raise BadFile(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-# Unicode names of letters begin with the script, but for these, whose names go on with it.
+# The Unicode name of a letter begins with its script, except for these, after which the script follows.
 BEFORE = ("FULLWIDTH", "HALFWIDTH", "MODIFIER")
 
 
@@ -24,7 +24,7 @@ def script_shares(texts: Iterable[str]) -> dict[str, float]:
 
 @lru_cache(4096)
 def _script(character: str) -> str:
-    """Return the script of a letter with a capital, "CJK" for Chinese characters; "" of what is no letter."""
+    """Return the script of a letter, capitalised, "CJK" for Chinese characters; "" for other characters."""
     if not unicodedata.category(character).startswith("L"):
         return ""
     words = unicodedata.name(character, "UNNAMED").split()

@@ -58,7 +58,7 @@ class Corpus:
     """Texts with their ids from the source data; the row of a text is its index here.
 
     ids, texts: tuples, or the Strings of a task folder (datasets/strings.py), which are read where they lie. To look up
-    those of many rows use `strings_at`: one by one, each may be read from the file anew.
+    those of many rows use `strings_at`: one by one, each may be read from the file again.
     fields: None if each text is one column. The encoder, the digest and all scores depend on the texts alone.
     columns: cells (n,) of further columns of the table by their names, "" for an empty one; a task folder has none.
     """
@@ -114,8 +114,8 @@ class Task:
     """Texts on two sides (the same Corpus twice when symmetric) and their splits.
 
     digest: hash of the contents of all tables. A run refuses a task of another digest.
-    labels_are: complete if the positives are all matching pairs; partial if pairs without a label are unknown. It is a
-    statement of whoever prepared the task, and not part of the digest.
+    labels_are: complete if the positives are all matching pairs; partial if pairs without a label are unknown. It is
+    stated by the person who prepared the task, and not part of the digest.
     rule: which pairs can match; None if all can. The spaces of the splits have it too.
     """
 
@@ -167,13 +167,13 @@ class Task:
         """Return a split; MissingSplit if it has no positives."""
         split = self.split(name)
         if not len(split.positives):
-            cure = (
+            fix = (
                 "; prepare the task with labels, or let people or a program label (`RunConfig.oracle='file'`, or "
                 "`oracle='module:function'`)"
                 if name == "train"
                 else f" to measure by; name another split, or {_sample(name)}"
             )
-            raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{cure}")
+            raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{fix}")
         return split
 
     def with_known_pairs(self, name: str) -> Split:

@@ -108,7 +108,7 @@ def _folded(text: str) -> set[str]:
 
 
 def pieces_of(text: str) -> list[str]:
-    """Divide a text into words, single characters of scripts without spaces, and what is between them."""
+    """Divide a text into words, single characters of scripts without spaces, and the characters between them."""
     starts, last = list[int](), ""
     for place, kind in enumerate(map(_kind, text)):
         # A mark belongs to the character before it.

@@ -11,7 +11,7 @@ def format_columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def format_probability(p: float, digits: int) -> str:
-    """Return p with so many significant digits; above 0.99 with so many of 1 - p, because 0.9997 and 0.9999 differ."""
+    """Return p with `digits` significant digits; above 0.99 those of 1 - p, because 0.9997 and 0.9999 differ."""
     if not 0.99 < p < 1:
         return f"{p:.{digits}g}"
     return f"{p:.{digits - 1 - floor(log10(1 - p))}f}"

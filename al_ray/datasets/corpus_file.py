@@ -28,8 +28,8 @@ ROWS_IN_GROUP = 2**20
 Column = Literal["id", "text"]
 
 
-def cure_of(place: StoragePath) -> str:
-    """Return the cure for a damaged task folder, or a file in it: a new one. It is never repaired in place."""
+def fix_for(place: StoragePath) -> str:
+    """Return the fix for a damaged task folder, or a file in it: a new one. It is never repaired in place."""
     folder = next((folder for folder in (place, *place.parents) if (folder / "task.json").exists()), place)
     return f"move {folder} away and make the task again with `al_ray.prepare`"
 
@@ -47,7 +47,7 @@ def read_rows(path: StoragePath, schema: pa.Schema) -> Rows:
             group.validate(full=True)
             start, end = end, end + len(group)
             for column, name in enumerate(schema.names):
-                _refuse_nulls(path, group[name], name)
+                _check_no_nulls(path, group[name], name)
                 rows[start:end, column] = group[name].to_numpy()
     return rows
 
@@ -118,12 +118,12 @@ class _CorpusFile:
             column = self.parquet.read([name], number)[name]
             # Finds texts that are not UTF-8, among others.
             column.validate(full=True)
-        _refuse_nulls(self.path, column, name)
+        _check_no_nulls(self.path, column, name)
         block = as_array(Strings.of(column.cast(pa.large_string()).chunks))
         content = hashlib.sha256(letters(block))
         content.update(block.buffers()[1])
         if self.hashes.setdefault((name, number), content.digest()) != content.digest():
-            raise BadFile(f"{self.path} was changed while it was in use; {cure_of(self.path)}")
+            raise BadFile(f"{self.path} was changed while it was in use; {fix_for(self.path)}")
         return block
 
 
@@ -132,21 +132,21 @@ def _read_errors(path: StoragePath) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).partition(chr(10))[0]}); {cure_of(path)}") from error
+        raise BadFile(f"{path} cannot be read ({str(error).partition(chr(10))[0]}); {fix_for(path)}") from error
 
 
 def _require(path: StoragePath) -> None:
     if not path.is_file():
-        raise BadFile(f"{path} is missing; {cure_of(path)}")
+        raise BadFile(f"{path} is missing; {fix_for(path)}")
 
 
 def _check_type(path: StoragePath, there: pa.Schema, schema: pa.Schema, name: str) -> None:
     if there.names.count(name) > 1:
-        raise BadFile(f"{path} has {there.names.count(name)} columns {name!r}; {cure_of(path)}")
+        raise BadFile(f"{path} has {there.names.count(name)} columns {name!r}; {fix_for(path)}")
     if name not in there.names or there.field(name).type != schema.field(name).type:
-        raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
+        raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {fix_for(path)}")
 
 
-def _refuse_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:
+def _check_no_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:
     if column.null_count:
-        raise BadFile(f"{path} has empty cells in column {name!r}; {cure_of(path)}")
+        raise BadFile(f"{path} has empty cells in column {name!r}; {fix_for(path)}")

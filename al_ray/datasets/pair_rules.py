@@ -46,33 +46,33 @@ def read_values(rule: PairRule, folder: StoragePath) -> PairRule:
     conditions = {}
     for name, codes in rule.conditions.items():
         path = folder / f"{name}-values.parquet"
-        cure = "run the command again that prepared the task: it adds the file and changes nothing else"
-        table = read_parquet(path, pa.schema([(column, pa.string()) for column in codes.columns]), cure=cure)
+        fix = "run the command again that prepared the task: it adds the file and changes nothing else"
+        table = read_parquet(path, pa.schema([(column, pa.string()) for column in codes.columns]), fix=fix)
         groups = 1 + int(max(codes.left.max(initial=-1), codes.right.max(initial=-1)))
         if len(table) != groups:
-            raise BadFile(f"{path} does not have a value for each of {groups:,} groups; {cure}")
+            raise BadFile(f"{path} does not have a value for each of {groups:,} groups; {fix}")
         values = [Strings.of(column.cast(pa.large_string()).chunks) for column in table.columns]
         conditions[name] = replace(codes, values=values)
     return replace(rule, **conditions)
 
 
 def read_rule(
-    folder: StoragePath, symmetric: bool, texts: tuple[int, int] | None = None, cure: str = "restore it"
+    folder: StoragePath, symmetric: bool, texts: tuple[int, int] | None = None, fix: str = "restore it"
 ) -> PairRule | None:
     """Read the rule of a folder, None if it has none; BadFile if it is damaged.
 
-    texts: numbers of left and right texts, if they are known. cure: ends the error line.
+    texts: numbers of left and right texts, if they are known. fix: ends the error line.
     """
     path = folder / RULE
     if not path.is_file():
         return None
-    conditions = read_json(path, [], cure)
+    conditions = read_json(path, [], fix)
     known = isinstance(conditions, dict) and conditions and set(conditions) <= {"same", "different"}
     if not known or not all(isinstance(columns, list) for columns in conditions.values()):
-        raise BadFile(f"{path} holds other conditions than same and different; {cure}")
+        raise BadFile(f"{path} holds other conditions than same and different; {fix}")
     schema = pa.schema([(name, pa.int32()) for name in conditions])
-    left = _read_groups(folder / "left-groups.parquet", schema, texts and texts[0], cure)
-    right = left if symmetric else _read_groups(folder / "right-groups.parquet", schema, texts and texts[1], cure)
+    left = _read_groups(folder / "left-groups.parquet", schema, texts and texts[0], fix)
+    right = left if symmetric else _read_groups(folder / "right-groups.parquet", schema, texts and texts[1], fix)
     codes = {}
     for name, columns in conditions.items():
         one = left[name].to_numpy()
@@ -80,10 +80,10 @@ def read_rule(
     return PairRule(**codes)
 
 
-def _read_groups(path: StoragePath, schema: pa.Schema, texts: int | None, cure: str) -> pa.Table:
-    table = read_parquet(path, schema, cure=cure)
+def _read_groups(path: StoragePath, schema: pa.Schema, texts: int | None, fix: str) -> pa.Table:
+    table = read_parquet(path, schema, fix=fix)
     if any(column.null_count for column in table.columns) or (texts is not None and len(table) != texts):
-        raise BadFile(f"{path} does not have a group for each text; {cure}")
+        raise BadFile(f"{path} does not have a group for each text; {fix}")
     return table
 
 

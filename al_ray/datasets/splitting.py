@@ -93,8 +93,8 @@ def unseen(split_of: Numbers, same: Numbers) -> Numbers:
 def check_shares(shares: Sequence[float]) -> None:
     """BadOption unless the shares are three nonnegative numbers that add up to 1."""
     if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-        cure = "give three shares of train, dev and test that add up to 1, such as 0.5,0.25,0.25"
-        raise BadOption(f"`split` is {','.join(map(str, shares))}; {cure}")
+        fix = "give three shares of train, dev and test that add up to 1, such as 0.5,0.25,0.25"
+        raise BadOption(f"`split` is {','.join(map(str, shares))}; {fix}")
 
 
 def whole_space(left: int, right: int, symmetric: bool) -> PairSpace:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class Strings(Sequence[str]):
     """An immutable sequence of strings, which lie in blocks of Arrow memory or are loaded block by block.
 
-    Equal to a tuple of the same strings. To look up many of them use `take`: one by one, each may load a block anew.
+    Equal to a tuple of the same strings. To look up many of them use `take`: one by one, each may load a block again.
     """
 
     def __init__(self, sizes: Iterable[int], load: Callable[[int], Block]) -> None:
@@ -150,7 +150,8 @@ def reordered(strings: Sequence[str], rows: Rows) -> Strings:
 def add_strings(digest: Any, strings: Sequence[str]) -> None:
     """Add strings to a hash: their lengths, then their letters, so that different lists have different digests.
 
-    Blocks are loaded twice rather than a part of PER_DIGEST strings held. How strings lie in blocks changes nothing.
+    Blocks are loaded twice, so that PER_DIGEST strings need not stay in memory. The digest does not depend on
+    blocks.
     """
     packed = as_strings(strings)
     for start in range(0, len(packed), PER_DIGEST):

@@ -30,7 +30,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.task import SPLITS, Corpus, LabelsAre, Split, Task
 from al_ray.datasets.corpus_file import (
     ROWS_IN_GROUP,
-    cure_of,
+    fix_for,
     read_rows,
     stored_corpus,
     stored_texts,
@@ -99,7 +99,7 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
         return _put_task(task, folder, provenance)
     remove_unfinished(folder.parent, name=folder.name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return _refuse_other(task, folder, provenance)
+        return _is_same_task(task, folder, provenance)
     aside = aside_of(folder)
     log.info("writing %s", folder)
     try:
@@ -117,7 +117,7 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
     # deletes what else it has: so a run, or a bucket, must not be taken for one.
     names = (uri.path.removeprefix(f"{folder.path}/") for uri, *_ in folder.objects())
     if folder.is_file() or (folder / "task.json").exists() or not all(map(OBJECTS.fullmatch, names)):
-        return _refuse_other(task, folder, provenance)
+        return _is_same_task(task, folder, provenance)
     log.info("writing %s", folder)
     with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
         _write_all(task, Path(local), provenance)
@@ -132,13 +132,13 @@ def read_task(folder: StoragePath) -> Task:
     """
     about = read_about(folder)
     left, right = read_sides(folder)
-    rule = read_rule(folder, about["symmetric"], (len(left), len(right)), cure_of(folder))
+    rule = read_rule(folder, about["symmetric"], (len(left), len(right)), fix_for(folder))
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"], rule=rule)
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
     task = sealed(bare.name, bare.symmetric, left, right, splits, rule)
     task = replace(task, labels_are=labels_are_of(about, folder))
     if task.digest != about["digest"]:
-        raise BadFile(f"{folder}: its tables do not match the digest in task.json; {cure_of(folder)}")
+        raise BadFile(f"{folder}: its tables do not match the digest in task.json; {fix_for(folder)}")
     # A driver keeps its task for hours: what reading all texts once has left in Arrow's memory goes back to the system.
     pa.default_memory_pool().release_unused()
     return task
@@ -159,11 +159,11 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
         raise WrongFolder(f"{folder} cannot be read ({error.strerror}); give the folder of a task") from error
     if not there:
         raise WrongFolder(f"{folder} holds no task.json; make a task folder with: `al-ray prepare --help`")
-    about = read_json(path, FIELDS, cure_of(folder))
+    about = read_json(path, FIELDS, fix_for(folder))
     if about["format"] != FORMAT:
-        raise BadFile(f"{path} has format {about['format']}, this al_ray reads {FORMAT}; {cure_of(folder)}")
+        raise BadFile(f"{path} has format {about['format']}, this al_ray reads {FORMAT}; {fix_for(folder)}")
     if not isinstance(about.get("provenance", {}), dict):
-        raise BadFile(f"{path}: its provenance is {about['provenance']!r}, not options by name; {cure_of(folder)}")
+        raise BadFile(f"{path}: its provenance is {about['provenance']!r}, not options by name; {fix_for(folder)}")
     return about
 
 
@@ -172,7 +172,7 @@ def labels_are_of(about: Mapping[str, Any], folder: StoragePath) -> LabelsAre:
     before = "partial" if about.get("provenance", {}).get("command") in PARTIAL else "complete"
     stated = about.get("labels_are", before)
     if stated not in get_args(LabelsAre):
-        raise BadFile(f"{folder / 'task.json'}: labels_are is {stated!r}, not complete or partial; {cure_of(folder)}")
+        raise BadFile(f"{folder / 'task.json'}: labels_are is {stated!r}, not complete or partial; {fix_for(folder)}")
     return stated
 
 
@@ -186,7 +186,7 @@ def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows |
     return list(texts) if rows is None else texts.take(rows)
 
 
-def _refuse_other(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
+def _is_same_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s already contains this task", folder)

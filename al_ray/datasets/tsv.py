@@ -11,7 +11,7 @@ from al_ray.core.errors import BadFile
 BadRows = Literal["fail", "skip"]
 
 OR_SKIP = "fix the row, or leave such rows out with `bad_rows='skip'`"
-"""The cure of a bad row where the command has the option --bad-rows."""
+"""The fix of a bad row where the command has the option --bad-rows."""
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +29,13 @@ class BadRowLog:
     """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
 
     bad_rows: BadRows
-    cure: str = "fix the row"
+    fix: str = "fix the row"
     skipped: list[SkippedRow] = field(default_factory=list)
 
     def add(self, place: str, reason: str) -> None:
         """Raise BadFile for a bad row, or collect it."""
         if self.bad_rows == "fail":
-            raise BadFile(f"{place}: {reason}; {self.cure}")
+            raise BadFile(f"{place}: {reason}; {self.fix}")
         self.skipped.append(SkippedRow(place, reason))
 
 

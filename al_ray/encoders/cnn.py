@@ -87,7 +87,7 @@ class Cnn:
                 f"{option('encoder_layers', config.encoder_layers)}: encoder {config.encoder} has no layers to leave "
                 "out"
             )
-        Cnn.refuse_prompts(config)
+        Cnn.check_prompts(config)
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
         network.settle(vocabulary)
         return Cnn(network, vocabulary, config, device)
@@ -98,7 +98,7 @@ class Cnn:
         return Cnn.base(config, Vocabulary.read(fetched_tokens(pool)), device, seed)
 
     @staticmethod
-    def refuse_prompts(config: EncoderConfig) -> None:
+    def check_prompts(config: EncoderConfig) -> None:
         """Raise BadOption for options of prompts, which this encoder does not have."""
         if config.prompt_left or config.prompt_right:
             raise BadOption(f"encoder {config.encoder} has no prompts; leave `prompt_left` and `prompt_right` out")
@@ -109,7 +109,7 @@ class Cnn:
         return config
 
     @staticmethod
-    def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+    def check_frozen_layers(config: EncoderConfig, layers: int) -> None:
         """Raise BadOption for frozen layers, which this encoder does not have."""
         raise BadOption(
             f"{option('training.frozen_layers', layers)}: encoder {config.encoder} has no layers; leave it out"
@@ -144,7 +144,7 @@ class Cnn:
 
     @property
     def unknown(self) -> int | None:
-        """Return None: words that were not trained are hashed into bins, and so are told apart."""
+        """Return None: words that were not trained are hashed into bins, so that they differ."""
         return None
 
     @property
@@ -155,7 +155,7 @@ class Cnn:
     def freeze(self, layers: FrozenLayers) -> int:
         """Raise BadOption for a number: this encoder has no transformer layers, of which half is none."""
         if layers != "half":
-            self.refuse_frozen_layers(self.config, layers)
+            self.check_frozen_layers(self.config, layers)
         return 0
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:

@@ -23,9 +23,9 @@ from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
 from al_ray.encoders.pretrained import Loading, from_safetensors, load_transformer
 from al_ray.encoders.transformer import (
+    check_weights_digest,
     digest_of,
     mixed,
-    refuse_other_weights,
     rules_digest,
     save_transformer,
     settle_network,
@@ -67,8 +67,8 @@ class CrossEncoder:
         body = getattr(transformer, transformer.base_model_prefix)
         missing, _ = body.load_state_dict(pretrained.state_dict(), strict=False)
         assert not missing, missing
-        # On the CPU: a GPU that is asked for a position that is not there fails for good.
-        CrossEncoder(transformer, tokenizer, config.max_length).refuse_too_long(config.encoder)
+        # On the CPU: an invalid position makes a GPU context unusable.
+        CrossEncoder(transformer, tokenizer, config.max_length).check_max_length(config.encoder)
         return CrossEncoder(transformer, tokenizer, config.max_length, device, config.arithmetic)
 
     @staticmethod
@@ -83,7 +83,7 @@ class CrossEncoder:
             raise BadFile(f"the model in {folder} {lack}; restore it, or train one: `al_ray.train_cross_encoder`")
         return CrossEncoder(transformer, tokenizer, int(tokenizer.model_max_length), device, arithmetic)
 
-    def refuse_too_long(self, name: str) -> None:
+    def check_max_length(self, name: str) -> None:
         """BadOption if a pair of the maximum length has more tokens than the transformer has positions."""
         tokens = torch.full((1, self.max_length), int(self.tokenizer.pad_token_id or 0) + 1)
         try:
@@ -176,6 +176,6 @@ class PairShard:
         """(n,) pairs -> (n,) logits; BadFile if the folder has other weights than the model's."""
         if self.cached is None or self.cached[0] != model.digest:
             loaded = CrossEncoder.saved(model.path, self.spec.device, self.spec.arithmetic)
-            refuse_other_weights(model, loaded.digest())
+            check_weights_digest(model, loaded.digest())
             self.cached = model.digest, loaded
         return self.cached[1].scores(pairs, self.spec.batch)

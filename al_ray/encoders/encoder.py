@@ -17,7 +17,7 @@ from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.frozen_layers import FrozenLayers
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens, batches
-from al_ray.encoders.transformer import Encoder, refuse_other_weights
+from al_ray.encoders.transformer import Encoder, check_weights_digest
 from al_ray.encoders.vocabulary import WORDS, Vocabulary
 from al_ray.storage.uri import StoragePath
 
@@ -52,7 +52,7 @@ class TextEncoder(Protocol):
 
     @property
     def unknown(self) -> int | None:
-        """Return the token id of what the vocabulary lacks; None if the encoder has none."""
+        """Return the token id of unknown tokens; None if the encoder has none."""
         ...
 
     @property
@@ -106,7 +106,7 @@ class EncoderLoader(Protocol):
         """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
         ...
 
-    def refuse_prompts(self, config: EncoderConfig) -> None:
+    def check_prompts(self, config: EncoderConfig) -> None:
         """Raise BadOption for options of prompts, at least one of which is given, that the encoder cannot use."""
         ...
 
@@ -114,7 +114,7 @@ class EncoderLoader(Protocol):
         """Return options by which right texts have the prompt of left ones."""
         ...
 
-    def refuse_frozen_layers(self, config: EncoderConfig, layers: int) -> None:
+    def check_frozen_layers(self, config: EncoderConfig, layers: int) -> None:
         """Raise BadOption for more frozen layers, at least one, than the encoder has, if that is known here."""
         ...
 
@@ -159,9 +159,7 @@ def _read(encoded: tuple[list[Rows], torch.Tensor], rows: Rows, vectors: Vectors
     # Only unit vectors are stored in 16 bits.
     found = found if vectors.dtype != np.float16 else round_to_halves(found)
     vectors[np.searchsorted(rows, np.concatenate(group))] = found
-    # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
-    for batch in group:
-        yield len(batch)
+    yield from map(len, group)
 
 
 def grouped(tokens: Tokens, own: Sequence[Rows], budget: int) -> Iterator[list[Rows]]:
@@ -207,14 +205,14 @@ def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", see
     return LOADERS[family_name(config.encoder)].untrained(config, pool, device, seed)
 
 
-def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
+def check_prompts(config: EncoderConfig, symmetric: bool) -> None:
     """Raise BadOption for --prompt-left or --prompt-right that the encoder, or a symmetric task, cannot use."""
     if symmetric and config.prompt_right is not None:
         raise BadOption(
             "a symmetric task has no right texts; give `RunConfig.prompt_left` without `RunConfig.prompt_right`"
         )
     if config.prompts:
-        LOADERS[family_name(config.encoder)].refuse_prompts(config)
+        LOADERS[family_name(config.encoder)].check_prompts(config)
 
 
 def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
@@ -222,10 +220,10 @@ def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
     return LOADERS[family_name(config.encoder)].with_left_prompt(config)
 
 
-def refuse_frozen_layers(config: EncoderConfig, layers: FrozenLayers) -> None:
+def check_frozen_layers(config: EncoderConfig, layers: FrozenLayers) -> None:
     """Raise BadOption for more --training.frozen-layers than the encoder has, if its config can be read here."""
     if layers and layers != "half":
-        LOADERS[family_name(config.encoder)].refuse_frozen_layers(config, layers)
+        LOADERS[family_name(config.encoder)].check_frozen_layers(config, layers)
 
 
 def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncoder:
@@ -237,5 +235,5 @@ def load(model: Model | None, config: EncoderConfig, pool: StoragePath, device: 
     """Load the encoder of a model, or the untrained one if there is no path; BadFile if its digest is another."""
     encoder = saved(model.path, config, device) if model and model.path else untrained(config, pool, device)
     if model is not None:
-        refuse_other_weights(model, encoder.digest(), config.encoder)
+        check_weights_digest(model, encoder.digest(), config.encoder)
     return encoder

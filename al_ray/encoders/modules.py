@@ -209,7 +209,7 @@ def find_file(folder: str, name: str, subfolder: str = "") -> Path | None:
 def read_file(folder: str, name: str, subfolder: str = "") -> Any:
     """Return the content of a JSON file, None if there is none."""
     path = find_file(folder, name, subfolder)
-    return None if path is None else read_json(path, cure="restore the folder, or give another `encoder`")
+    return None if path is None else read_json(path, fix="restore the folder, or give another `encoder`")
 
 
 def read_settings(folder: str, name: str, subfolder: str = "") -> dict[str, Any] | None:

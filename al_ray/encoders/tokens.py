@@ -103,7 +103,7 @@ class StoredTokens:
             count = max(1, sum(1 for _ in folder.glob("starts-*.npy")))
             self._chunks = [self._read(number) for number in range(count)]
         except (OSError, ValueError, TypeError) as error:
-            raise BadFile(f"token ids in {folder} cannot be read ({error}); {self._cure}") from error
+            raise BadFile(f"token ids in {folder} cannot be read ({error}); {self._fix}") from error
         self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class StoredTokens:
     def take(self, rows: Rows) -> Tokens:
         """(r,) rows -> their token ids, in memory; text i is that of rows[i]. BadFile if there are fewer texts."""
         if len(rows) and rows.max() >= len(self):
-            raise BadFile(f"{self.folder} has token ids of {len(self):,} texts only; {self._cure}")
+            raise BadFile(f"{self.folder} has token ids of {len(self):,} texts only; {self._fix}")
         where = np.searchsorted(self._ends, rows, side="right")
         taken = [(np.flatnonzero(where == number), number) for number in np.unique(where).tolist()]
         lengths = np.zeros(len(rows), dtype=np.int64)
@@ -147,11 +147,11 @@ class StoredTokens:
         ids, starts = (load_array(self.folder / _file(name, number)) for name in ("ids", "starts"))
         whole = (ids.dtype, ids.ndim, starts.dtype, starts.ndim) == (np.int32, 1, np.int64, 1)
         if not whole or not len(starts) or starts[0] or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
-            raise BadFile(f"token ids in {self.folder} are truncated; {self._cure}")
+            raise BadFile(f"token ids in {self.folder} are truncated; {self._fix}")
         return Tokens(ids, starts, self.prompt)
 
     @property
-    def _cure(self) -> str:
+    def _fix(self) -> str:
         return f"delete {self.folder.parent} and run again"
 
 

@@ -26,7 +26,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.frozen_layers import FrozenLayers, freeze_layers, half_of, too_many
 from al_ray.encoders.modules import Modules, read_file, read_modules
-from al_ray.encoders.pretrained import CURE, Loading, folder_of, layer_count, load_parts, load_transformer
+from al_ray.encoders.pretrained import FIX, Loading, folder_of, layer_count, load_parts, load_transformer
 from al_ray.encoders.products import use_float32_attention, use_onednn
 from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
 from al_ray.encoders.random_bert import RANDOM_BERT
@@ -94,7 +94,7 @@ class Encoder:
         self.dimension = self.modules.dimension(self.hidden)
 
     @staticmethod
-    def refuse_prompts(config: EncoderConfig) -> None:
+    def check_prompts(config: EncoderConfig) -> None:
         """Raise BadOption for the name of a prompt that the folder lacks, if the folder can be read here."""
         stored = _stored_prompts(config.encoder)
         if stored is not None:
@@ -109,7 +109,7 @@ class Encoder:
         return replace(config, prompt_left=name, prompt_right=name)
 
     @staticmethod
-    def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+    def check_frozen_layers(config: EncoderConfig, layers: int) -> None:
         """Raise BadOption for more frozen layers than the encoder has, if its config can be read here."""
         most = layer_count(config)
         if most is not None and layers > most:
@@ -126,7 +126,7 @@ class Encoder:
         if config.encoder == RANDOM_BERT:
             return Encoder(*load_transformer(config), config, device, prompts=Prompts.of(config, StoredPrompts()))
         folder = folder_of(config.encoder)
-        with Loading(f"encoder {folder!r}", BadOption, CURE):
+        with Loading(f"encoder {folder!r}", BadOption, FIX):
             parts, modules, stored = _load_folder(folder, config.encoder_layers)
         return Encoder(*parts, config, device, modules, Prompts.of(config, stored))
 
@@ -156,7 +156,7 @@ class Encoder:
 
     @property
     def unknown(self) -> int | None:
-        """Return the token id of what the vocabulary lacks; None if the tokenizer has none, as one by bytes."""
+        """Return the token id of unknown tokens; None if the tokenizer has none, such as one by bytes."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
         unknown = self.tokenizer.unk_token_id
         return None if unknown is None or unknown in ids else int(unknown)
@@ -258,7 +258,7 @@ def save_transformer(transformer: Any, tokenizer: Any, max_length: int, folder: 
     tokenizer.save_pretrained(folder)
 
 
-def refuse_other_weights(model: Model, digest: str, name: str = "") -> None:
+def check_weights_digest(model: Model, digest: str, name: str = "") -> None:
     """Raise BadFile unless loaded weights have the digest of the model. name: encoder of a model without path."""
     if digest != model.weights:
         raise BadFile(f"weights in {model.path or name} are not those the run made; restore the folder")

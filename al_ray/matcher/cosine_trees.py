@@ -1,4 +1,4 @@
-"""Trees of the first comparison beside those of all: what an encoder knows counts as labels do, and less with more.
+"""Trees of the first comparison beside those of all: the cosine counts like labels, and less the more there are.
 
 The first comparison is the cosine, by which candidates rank without labels. A logistic curve of it is fitted to the
 labels (Platt 1999, Probabilistic outputs for support vector machines), and p is (1 - a) times the mean of the extremely

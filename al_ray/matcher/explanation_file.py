@@ -13,7 +13,7 @@ from al_ray.storage.files import check_fields, read_json, write_json
 from al_ray.storage.uri import StoragePath
 
 FILE = "why.json"
-CURE = "remove it: the page then says nothing of why"
+FIX = "remove it: the page then says nothing of why"
 
 
 def write_explanations(folder: StoragePath, found: Sequence[Explanation], names: Sequence[str]) -> None:
@@ -36,18 +36,18 @@ def read_explanations(folder: StoragePath, count: int) -> list[Explanation]:
     path = folder / FILE
     if not path.is_file():
         return []
-    content = read_json(path, {"base": float, "names": list, "pairs": list}, CURE)
+    content = read_json(path, {"base": float, "names": list, "pairs": list}, FIX)
     names = content["names"]
     found = list[Explanation]()
     for one in content["pairs"]:
-        check_fields(path, one, {"p": float, "values": list, "adds": list}, CURE)
+        check_fields(path, one, {"p": float, "values": list, "adds": list}, FIX)
         values, adds = one["values"], one["adds"]
         if not len(names) == len(values) == len(adds) or not all(isinstance(x, float) for x in (*values, *adds)):
-            raise BadFile(f"{path} has other numbers than one for each comparison; {CURE}")
+            raise BadFile(f"{path} has other numbers than one for each comparison; {FIX}")
         parts = [Part(*part) for part in zip(names, values, adds, strict=True)]
-        # As `explain` orders them: sorting keeps the order of equal ones.
+        # As `explain` orders them: the sort is stable.
         parts.sort(key=lambda part: -abs(part.adds))
         found.append(Explanation(one["p"], content["base"], tuple(parts)))
     if len(found) != count:
-        raise BadFile(f"{path} is of {len(found):,} pairs, and the batch has {count:,}; {CURE}")
+        raise BadFile(f"{path} is of {len(found):,} pairs, and the batch has {count:,}; {FIX}")
     return found

@@ -16,5 +16,5 @@ LEARNERS: Mapping[str, Learner] = MappingProxyType({DEFAULT: EXTRA_TREES, ONE_TE
 
 
 def learner_of(fields: int) -> str:
-    """Return the name of the learner for texts whose sides have so many fields in common."""
+    """Return the name of the learner for texts whose sides have this number of fields in common."""
     return DEFAULT if fields > 1 else ONE_TEXT

@@ -97,7 +97,7 @@ def check_examples(
 
 
 def in_blocks(compute: Callable[[Features], T], features: Features, threads: int) -> Iterator[T]:
-    """Yield what `compute` returns for each block of rows, in order, computed in so many threads."""
+    """Yield what `compute` returns for each block of rows, in order, computed in `threads` threads."""
     blocks = [features[start : start + BLOCK] for start in range(0, len(features), BLOCK)]
     if threads <= 1 or len(blocks) <= 1:
         yield from map(compute, blocks)

@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.matcher.learner import LEARNERS
 from al_ray.matcher.model import Arrays, Model
-from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
+from al_ray.storage.files import check_fields, check_version, in_one_step, stamped
 from al_ray.storage.uri import StoragePath
 
 NAME = "matcher.safetensors"
@@ -25,7 +25,7 @@ FORMAT = 1
 KEY = "matcher"
 LARGEST = 1 << 28
 """Bytes of a file. A forest of 1,000 labels has 1.4 million."""
-CURE = "restore it, or train the matcher again"
+FIX = "restore it, or train the matcher again"
 
 
 def write_model(path: StoragePath, model: Model, learner: str) -> None:
@@ -41,20 +41,20 @@ def write_model(path: StoragePath, model: Model, learner: str) -> None:
     in_one_step(path, lambda aside: aside.write_bytes(content))
 
 
-def read_model(path: StoragePath, names: Sequence[str] | None = None, cure: str = CURE) -> Model:
+def read_model(path: StoragePath, names: Sequence[str] | None = None, fix: str = FIX) -> Model:
     """Read a model; BadFile if it is missing, damaged, of a later al_ray, or of other comparisons than `names`."""
-    arrays, about = read_arrays(path, KEY, "a matcher", LARGEST, cure)
-    kind, found = _described(path, about, cure)
+    arrays, about = read_arrays(path, KEY, "a matcher", LARGEST, fix)
+    kind, found = _described(path, about, fix)
     try:
         model = LEARNERS[kind].read(found, arrays)
     except ValueError as error:
-        raise BadFile(f"{path} is damaged ({error}); {cure}") from error
+        raise BadFile(f"{path} is damaged ({error}); {fix}") from error
     if names is not None and tuple(names) != found:
-        raise BadFile(f"{path} {_difference(found, tuple(names))}; use the fields it was trained with, or {cure}")
+        raise BadFile(f"{path} {_difference(found, tuple(names))}; use the fields it was trained with, or {fix}")
     return model
 
 
-def read_arrays(path: StoragePath, key: str, what: str, largest: int, cure: str) -> tuple[Arrays, Any]:
+def read_arrays(path: StoragePath, key: str, what: str, largest: int, fix: str) -> tuple[Arrays, Any]:
     """Return the arrays of safetensors and the JSON value `key` of the metadata, None if it is missing.
 
     BadFile, which says that the file cannot be read as `what`, if it is damaged or has more than `largest` bytes.
@@ -67,7 +67,7 @@ def read_arrays(path: StoragePath, key: str, what: str, largest: int, cure: str)
         return load(content), json.loads(_metadata(content).get(key, "null"))
     # KeyError: a type of numbers that numpy lacks.
     except (OSError, ValueError, KeyError, RecursionError, SafetensorError) as error:
-        raise BadFile(f"{path} cannot be read as {what} ({error}); {cure}") from error
+        raise BadFile(f"{path} cannot be read as {what} ({error}); {fix}") from error
 
 
 def _metadata(content: bytes) -> dict[str, str]:
@@ -77,17 +77,17 @@ def _metadata(content: bytes) -> dict[str, str]:
     return json.loads(content[8 : 8 + size]).get("__metadata__") or {}
 
 
-def _described(path: StoragePath, about: Any, cure: str) -> tuple[str, tuple[str, ...]]:
+def _described(path: StoragePath, about: Any, fix: str) -> tuple[str, tuple[str, ...]]:
     """Return the learner and the names of the comparisons."""
-    check_fields(path, about, {"format": int, "learner": str, "names": list, "al_ray": str}, cure)
-    refuse_newer(path, about["al_ray"])
+    check_fields(path, about, {"format": int, "learner": str, "names": list, "al_ray": str}, fix)
+    check_version(path, about["al_ray"])
     if about["format"] != FORMAT:
-        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {cure}")
+        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {fix}")
     if about["learner"] not in LEARNERS:
-        raise BadFile(f"{path} has learner {about['learner']!r}, not one of {', '.join(LEARNERS)}; {cure}")
+        raise BadFile(f"{path} has learner {about['learner']!r}, not one of {', '.join(LEARNERS)}; {fix}")
     names = about["names"]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or not names:
-        raise BadFile(f"{path} has {names!r} as names of comparisons; {cure}")
+        raise BadFile(f"{path} has {names!r} as names of comparisons; {fix}")
     return about["learner"], tuple(names)
 
 

@@ -28,7 +28,7 @@ class Agreement:
     """The agreement of two labellers on n pairs that both have labelled.
 
     share: of the pairs on which they agree. kappa: with its 95% interval; None if there is no pair, or if both gave one
-    and the same label to all: then nothing tells agreement from chance.
+    and the same label to all: then agreement cannot be distinguished from chance.
     """
 
     n: int

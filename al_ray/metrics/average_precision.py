@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.scorer import Floats, refuse_nan
+from al_ray.core.scorer import Floats, check_no_nan
 
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32] | Floats
@@ -91,13 +91,13 @@ def thresholds_of(positive_scores: Scores) -> Floats:
     """(n,) scores of positives -> (t,) distinct ones, descending. BadFile if there is none, or one is NaN."""
     if not len(positive_scores):
         raise BadFile("there is no positive pair to measure by; give scores, or a split, with at least one")
-    refuse_nan(positive_scores)
+    check_no_nan(positive_scores)
     return np.unique(np.asarray(positive_scores, dtype=np.float64))[::-1]
 
 
 def counts_above(thresholds: Floats, scores: Scores) -> Ints:
     """(t,) descending thresholds, (n,) scores -> (t,) number of scores >= each, in O(n log t)."""
-    refuse_nan(scores)
+    check_no_nan(scores)
     reached = np.searchsorted(thresholds[::-1], scores, side="right")  # (n,) number of thresholds <= the score
     highest_first = np.bincount(reached, minlength=len(thresholds) + 1)[:0:-1]
     return np.cumsum(highest_first, dtype=np.int64)

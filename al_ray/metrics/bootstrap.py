@@ -230,9 +230,10 @@ def _average_precisions(true: Floats, false: Floats) -> Floats:
 
 
 def _summed(reached: Rows, thresholds: int, weights_of: Callable[[Rows], _Weights]) -> Floats:
-    """(n,) thresholds each pair reaches -> (replicates, thresholds + 1) sum of the weights of pairs that reach so many.
+    """(n,) thresholds that each pair reaches -> (replicates, thresholds + 1) sums of weights.
 
-    weights_of: the weights of at most BLOCK pairs, given their numbers; bounds memory.
+    Column k is the sum of pairs that reach k thresholds. weights_of: the weights of at most BLOCK pairs, given their
+    numbers; bounds memory.
     """
     sums = np.zeros((thresholds + 1, REPLICATES))
     order = np.argsort(reached.astype(np.int16), kind="stable")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.scorer import Floats, Labels, refuse_nan, sigmoid
+from al_ray.core.scorer import Floats, Labels, check_no_nan, sigmoid
 from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.intervals import total_interval
 
@@ -120,7 +120,7 @@ def reliability(
 
     numbers: (n,) number of identical pairs that each one represents; 1 if not given. BadFile for a NaN.
     """
-    refuse_nan(logits)
+    check_no_nan(logits)
     logits = np.asarray(logits, dtype=np.float64)
     p = sigmoid(logits)
     # Clip first: an infinite logit has no integer.

@@ -12,7 +12,7 @@ import numpy as np
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
-from al_ray.core.scorer import Floats, Labels, refuse_nan
+from al_ray.core.scorer import Floats, Labels, check_no_nan
 from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.ranking import mean_reciprocal_rank
 
@@ -21,7 +21,7 @@ Metric = Callable[[Ints, Ints], Floats]
 
 
 @dataclass(frozen=True)
-class ScoredPairs:
+class LabelledScores:
     """Labelled pairs with their scores; (n,) each.
 
     scores: logits, or cosines where there is no scorer. labels: 0 or 1. queries: a number each, in any order.
@@ -35,11 +35,11 @@ class ScoredPairs:
         """Raise BadFile for no pair, and for a score that is NaN: no metric is defined there."""
         if not len(self.scores):
             raise BadFile("there is no labelled pair to evaluate; give some, or another split")
-        refuse_nan(self.scores)
+        check_no_nan(self.scores)
 
-    def select(self, index: Mask | Rows) -> "ScoredPairs":
+    def select(self, index: Mask | Rows) -> "LabelledScores":
         """Return the pairs of a mask (n,) or of row numbers, in that order."""
-        return ScoredPairs(self.scores[index], self.labels[index], self.queries[index])
+        return LabelledScores(self.scores[index], self.labels[index], self.queries[index])
 
     @property
     def clean(self) -> Mask:
@@ -58,7 +58,7 @@ class BestThreshold:
 
 
 def evaluate_labelled_pairs(
-    pairs: ScoredPairs, tuning: ScoredPairs | None, by_query: bool, boundary: float | None
+    pairs: LabelledScores, tuning: LabelledScores | None, by_query: bool, boundary: float | None
 ) -> dict[str, float | int | None]:
     """Return all metrics of labelled pairs by name: those of queries and their candidates, or those of single pairs.
 
@@ -83,7 +83,7 @@ def evaluate_labelled_pairs(
     }
 
 
-def clean_map(pairs: ScoredPairs) -> float | None:
+def clean_map(pairs: LabelledScores) -> float | None:
     """MAP over the clean queries: the mean over a query's positives of j / rank of the j-th; None if none is clean."""
     ranked = _rank_positives(pairs)
     if ranked is None:
@@ -92,23 +92,23 @@ def clean_map(pairs: ScoredPairs) -> float | None:
     return float(np.mean(np.bincount(query, nth / rank) / np.bincount(query)))
 
 
-def clean_mrr(pairs: ScoredPairs) -> float | None:
+def clean_mrr(pairs: LabelledScores) -> float | None:
     """MRR over the clean queries, by the rank of each one's first positive; None if none is clean."""
     ranked = _rank_positives(pairs)
     return None if ranked is None else mean_reciprocal_rank(ranked[1][ranked[2] == 1])
 
 
-def accuracy(pairs: ScoredPairs, threshold: float) -> float:
+def accuracy(pairs: LabelledScores, threshold: float) -> float:
     """Return the share of pairs whose prediction is right."""
     return float(((pairs.scores >= threshold) == pairs.labels).mean())
 
 
-def f1(pairs: ScoredPairs, threshold: float) -> float:
+def f1(pairs: LabelledScores, threshold: float) -> float:
     """F1 of single pairs, 2 TP / (2 TP + FP + FN); 0 where that is 0 / 0."""
     return _f1_at(pairs, threshold, int(pairs.labels.sum()))
 
 
-def answer_f1(pairs: ScoredPairs, threshold: float) -> float:
+def answer_f1(pairs: LabelledScores, threshold: float) -> float:
     """a-F1 over ALL queries: each is answered by its top pair, if that reaches the threshold (Yang et al. 2015).
 
     Precision is the share of answers that are positive, recall the share of the queries with a positive that got such
@@ -117,26 +117,26 @@ def answer_f1(pairs: ScoredPairs, threshold: float) -> float:
     return _f1_at(_top_pairs(pairs), threshold, _answerable(pairs))
 
 
-def best_accuracy(pairs: ScoredPairs) -> BestThreshold:
+def best_accuracy(pairs: LabelledScores) -> BestThreshold:
     """Return the threshold of best `accuracy`."""
     negatives = int((pairs.labels == 0).sum())
     return _best_threshold(pairs, lambda true, false: (true + negatives - false) / len(pairs.labels))
 
 
-def best_f1(pairs: ScoredPairs) -> BestThreshold:
+def best_f1(pairs: LabelledScores) -> BestThreshold:
     """Return the threshold of best `f1`."""
     return _best_threshold(pairs, _f1(int(pairs.labels.sum())))
 
 
-def best_answer_f1(pairs: ScoredPairs) -> BestThreshold:
+def best_answer_f1(pairs: LabelledScores) -> BestThreshold:
     """Return the threshold of best `answer_f1`."""
     return _best_threshold(_top_pairs(pairs), _f1(_answerable(pairs)))
 
 
 def _at_both(
     name: str,
-    metric: Callable[[ScoredPairs, float], float],
-    pairs: ScoredPairs,
+    metric: Callable[[LabelledScores, float], float],
+    pairs: LabelledScores,
     best: BestThreshold | None,
     boundary: float | None,
 ) -> dict[str, float | None]:
@@ -148,7 +148,7 @@ def _at_both(
     }
 
 
-def _worst_order(pairs: ScoredPairs) -> Rows:
+def _worst_order(pairs: LabelledScores) -> Rows:
     """Sort by query, then from the highest score to the lowest, negatives first among equals."""
     return np.lexsort((pairs.labels, -pairs.scores, pairs.queries))
 
@@ -158,7 +158,7 @@ def _starts(queries: Rows) -> Mask:
     return np.concatenate([[True], queries[1:] != queries[:-1]])
 
 
-def _rank_positives(pairs: ScoredPairs) -> tuple[Rows, Rows, Rows] | None:
+def _rank_positives(pairs: LabelledScores) -> tuple[Rows, Rows, Rows] | None:
     """Return for each positive of the clean queries: the query's number, the rank, and which positive it is, from 1."""
     clean = pairs.clean
     if not clean.any():
@@ -173,13 +173,13 @@ def _rank_positives(pairs: ScoredPairs) -> tuple[Rows, Rows, Rows] | None:
     return query[positive], (np.arange(len(query)) - start + 1)[positive], nth[positive]
 
 
-def _top_pairs(pairs: ScoredPairs) -> ScoredPairs:
+def _top_pairs(pairs: LabelledScores) -> LabelledScores:
     """Return the top pair of each query."""
     order = _worst_order(pairs)
     return pairs.select(order[_starts(pairs.queries[order])])
 
 
-def _answerable(pairs: ScoredPairs) -> int:
+def _answerable(pairs: LabelledScores) -> int:
     """Count the queries that have a positive."""
     return len(np.unique(pairs.queries[pairs.labels == 1]))
 
@@ -189,13 +189,13 @@ def _f1(positives: int) -> Metric:
     return lambda true, false: 2 * true / np.maximum(1, true + false + positives)
 
 
-def _f1_at(pairs: ScoredPairs, threshold: float, positives: int) -> float:
+def _f1_at(pairs: LabelledScores, threshold: float, positives: int) -> float:
     predicted = pairs.labels[pairs.scores >= threshold]
     true = np.array([np.sum(predicted == 1)])
     return float(_f1(positives)(true, len(predicted) - true)[0])
 
 
-def _best_threshold(pairs: ScoredPairs, metric: Metric) -> BestThreshold:
+def _best_threshold(pairs: LabelledScores, metric: Metric) -> BestThreshold:
     """Try all thresholds that predict differently: the distinct scores, and one above them all."""
     scores, number = np.unique(pairs.scores, return_inverse=True)
     true, false = (

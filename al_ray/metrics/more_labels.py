@@ -23,7 +23,7 @@ FEWEST = 60
 LITTLE = 0.01
 """Gain of average precision below which even the high end is little."""
 WIDENED = 2.0
-"""The high end has so many times the largest mean of a task."""
+"""Factor of the high end over the largest mean of a task."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def choose(batches: Sequence[Floats], both_sides: bool) -> Choice:
 def _log_likelihood(scores: Floats, labels: Floats) -> float:
     """(n,) scores of mean 0 and (n,) labels -> the highest log-likelihood, less the penalty of w and b."""
     slope, value = _newton(np.stack([scores, np.ones_like(scores)], axis=1), labels)
-    # Scores that fall where labels rise rank no better than scores that say nothing.
+    # Scores that fall where labels rise are no better than random ones.
     return value if slope >= 0 else _newton(np.ones((len(labels), 1)), labels)[1]
 
 

@@ -63,7 +63,7 @@ def sample_pairs(space: PairSpace, count: int, excluded: Keys, seed: int, purpos
 
 
 def is_dense(count: int, excluded: int, total: int) -> bool:
-    """Return whether so many draws would be rejected that the least hashes of all free pairs are taken instead."""
+    """Return whether too many draws would be rejected, so that the least hashes of all free pairs are taken instead."""
     return 2 * (count + excluded) > total
 
 
@@ -89,7 +89,7 @@ def draw_pairs(
         keys.append(key[mine])
     number, key = np.concatenate(numbers), np.concatenate(keys)
     del numbers, keys
-    # Stable: of equal keys the least number comes first. Sorted keys are looked up many times as fast.
+    # Stable: on ties the least number comes first. Lookups in sorted keys are many times as fast.
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     rejected = np.empty(len(key), dtype=np.bool_)

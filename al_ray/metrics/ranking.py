@@ -7,7 +7,7 @@ settles them: metrics/labelled_pairs.py puts negatives first, an index the lowes
 import numpy as np
 
 from al_ray.core.pairs import Mask, Rows
-from al_ray.core.scorer import Floats, refuse_nan
+from al_ray.core.scorer import Floats, check_no_nan
 
 Ranks = Rows
 DEPTH = 20
@@ -56,8 +56,8 @@ def roc_auc(positives: Floats, negatives: Floats) -> float:
 
     BadFile if a score is NaN, which has no place in any order.
     """
-    refuse_nan(positives)
-    refuse_nan(negatives)
+    check_no_nan(positives)
+    check_no_nan(negatives)
     ordered = np.sort(negatives)
     below = np.searchsorted(ordered, positives, "left") + np.searchsorted(ordered, positives, "right")
     return float(below.sum() / (2 * len(positives) * len(negatives)))

@@ -1,4 +1,4 @@
-"""What two consecutive rounds say about each other on labelled pairs, without any pair that was labelled for it.
+"""Compare two consecutive rounds on labelled pairs, without labelling any pair for it.
 
 The pairs were chosen by a strategy: these figures show that something changed, and are no estimate over all pairs.
 """

@@ -6,10 +6,11 @@ a lower threshold adds false positives and no true positive.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.metrics.average_precision import Counts, Curve, Estimate, false_positives
@@ -19,6 +20,8 @@ from al_ray.metrics.intervals import precision_at, weights_of
 CHOSEN_ON = "dev"
 GUARANTEE, LEAST_GUARANTEE, MOST_GUARANTEE = " guarantee=", 0.5, 0.99
 """What stands between a rule and its confidence, and the bounds of that."""
+Guarantee = Annotated[float | None, Between(LEAST_GUARANTEE, MOST_GUARANTEE)]
+"""The type of an option that takes the confidence of rules; None for an estimate."""
 
 
 @dataclass(frozen=True)

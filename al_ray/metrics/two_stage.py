@@ -11,7 +11,7 @@ import numpy as np
 
 from al_ray.core.candidates import Candidates
 from al_ray.core.pairs import Keys, is_in
-from al_ray.core.scorer import Cosines, Floats, refuse_nan
+from al_ray.core.scorer import Cosines, Floats, check_no_nan
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.estimator import (
@@ -58,7 +58,7 @@ def evaluate_reranking(
 
 def ranks_above_cosines(scores: Floats) -> Floats:
     """(k,) scores of the retrieved pairs -> (k,) ranks above all cosines, in the same order and with the same ties."""
-    refuse_nan(scores)
+    check_no_nan(scores)
     return np.unique(scores, return_inverse=True)[1].astype(np.float64) + ABOVE
 
 

@@ -158,7 +158,7 @@ def _read(path: Path, batch: SheetRows) -> AnswerRows:
 
 
 def _of_page(path: Path, batch: SheetRows) -> AnswerRows:
-    """Return (row, label, place) of each pair that was answered on the page by as many people as are to."""
+    """Return (row, label, place) of each pair that enough people have answered on the page."""
     page = read_page_answers(path)
     labels = {code: OPEN if page.waits(code) else page.label(code) for code in sorted(page.touched)}
     return [
@@ -213,8 +213,8 @@ def _sheet(path: Path) -> tuple[TableRows, bool]:
     except BadFile as error:
         if {"pair", "label"} <= set(names):
             raise
-        cure = f"fix it, or move it away and rerun the command that wrote it, which writes a new {path.name}"
-        raise BadFile(f"{error}; {cure}") from error
+        fix = f"fix it, or move it away and rerun the command that wrote it, which writes a new {path.name}"
+        raise BadFile(f"{error}; {fix}") from error
     return sheet.with_cells(**{name: sheet.cells[column] for name, column in columns.items()}), encoding != "latin-1"
 
 
@@ -235,13 +235,13 @@ def _decoded(path: Path) -> tuple[str, str]:
 
 def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
     """Return (row, label, place) of each answer: JSON has a task for each pair, JSON-MIN one for each annotation."""
-    cure = "export it again as JSON or JSON-MIN from Label Studio"
+    fix = "export it again as JSON or JSON-MIN from Label Studio"
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+        raise BadFile(f"{path} cannot be read ({error}); {fix}") from error
     if not isinstance(content, list):
-        raise BadFile(f"{path} is not a list of tasks; {cure}")
+        raise BadFile(f"{path} is not a list of tasks; {fix}")
     answers = AnswerRows()
     for index, task in enumerate(cast(list[Any], content), start=1):
         place = f"{path}: task {index}"
@@ -250,7 +250,7 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
             code, ids = fields.get("pair"), {name: fields[name] for name in IDS if name in fields}
             words = list(_chosen(task))
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
-            raise BadFile(f"{place} is not as Label Studio exports it ({error!r}); {cure}") from error
+            raise BadFile(f"{place} is not as Label Studio exports it ({error!r}); {fix}") from error
         row, meanings = batch.row(place, code, ids), sorted({_meaning(place, word) for word in words})
         if len(meanings) > 1:
             words = " and ".join(WORDS[meaning] for meaning in meanings)

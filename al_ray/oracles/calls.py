@@ -17,7 +17,7 @@ LONGEST_WAIT = 1.0
 
 @dataclass
 class Outcome:
-    """The result of foreign code, as a value: what it returned or raised, or that it has not ended."""
+    """The result of a call of user code, as a value: its return value or its exception; or that it has not ended."""
 
     value: object = None
     error: BaseException | None = None
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(eq=False)
 class Call(Generic[Request]):
-    """A call that is under way or has ended: what was requested, its outcome, and when its time is over (monotonic)."""
+    """A call that is under way or has ended: the request, its outcome, and its deadline (monotonic seconds)."""
 
     request: Request
     deadline: float
@@ -41,7 +41,7 @@ class Call(Generic[Request]):
 
 
 class Calls(Generic[Request]):
-    """The calls under way; each ends when its function returns or raises, or when its time is over."""
+    """The calls under way; each ends when its function returns or raises, or at its deadline."""
 
     def __init__(self) -> None:
         """Begin with none."""

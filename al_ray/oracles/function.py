@@ -82,12 +82,12 @@ class CallableOracle:
         parts = [slice(start, start + per_call) for start in range(0, len(missing), per_call)]
         waiting = deque(Request(missing[part], texts[part]) for part in parts)
         calls: Calls[Request] = Calls()
-        done, fault, of_round = size - len(missing), "", f" of round {number}" * bool(number)
+        done, fault = size - len(missing), ""
         while (waiting and not fault) or calls.running:
             start = math.inf
             if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
-                    self._refuse_cost(waiting, f"{size - done:,} pairs{of_round} are open")
+                    self._check_cost(waiting, f"{size - done:,} pairs of {_subject(number, batch)} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
                     fault = self._start(calls, waiting.popleft()) or ""
@@ -115,14 +115,14 @@ class CallableOracle:
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
                 waiting.appendleft(self._again(call.request, result, unread, wait))
         if fault:
-            stored = f"{done:,} of {size:,} pairs{of_round} are answered and stored"
+            stored = f"{done:,} of {size:,} pairs of {_subject(number, batch)} are answered and stored"
             raise fault if isinstance(fault, AlRayError) else OracleFailed(f"{fault}{stored}")
 
     def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:
         """Return the request for the pairs of another that were not read, in `wait` seconds."""
         now = monotonic()
         if result.wait is not None:
-            # The service asks all calls to wait, not this one alone.
+            # The service asks for all calls to wait, not only this one.
             self.next_start = max(self.next_start, now + result.wait)
         texts = tuple(request.texts[place] for place in np.flatnonzero(unread).tolist())
         return Request(request.rows[unread], texts, request.failures + 1, now + wait)
@@ -134,7 +134,7 @@ class CallableOracle:
             yield Answers(rows, result.labels, self.service.name, result.confidences, result.cost)
 
     def _retry_seconds(self, failures: int) -> float:
-        """Return the longest wait after so many failures of a call."""
+        """Return the longest wait after this number of failures of a call."""
         return min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
 
     def _may_start(self, request: Request, calls: Calls[Request]) -> bool:
@@ -168,7 +168,7 @@ class CallableOracle:
             waiting[0] = replace(request, rows=request.rows[:count], texts=request.texts[:count])
             waiting.insert(1, rest)
 
-    def _refuse_cost(self, waiting: deque[Request], state: str) -> None:
+    def _check_cost(self, waiting: deque[Request], state: str) -> None:
         """Raise CostReached if the first request is too expensive, and so is each part of it that may be asked."""
         self._split_to_limit(waiting)
         texts = waiting[0].texts
@@ -230,5 +230,10 @@ class CallableOracle:
         times = f"tried {tries} times" if tries > 1 else "tried once"
         return (
             f"{self.service.place}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
-            f"and {SHORT.repr(right)}); {self.service.cure}, then rerun the same command to resume: "
+            f"and {SHORT.repr(right)}); {self.service.fix}, then rerun the same command to resume: "
         )
+
+
+def _subject(number: int, batch: Batch) -> str:
+    """Return what a batch is of, in words: a round, or, as number 0, what its source names, such as the audit."""
+    return f"round {number}" if number else f"the {batch.source}"

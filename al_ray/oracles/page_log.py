@@ -16,7 +16,7 @@ from al_ray.core.labels import CODES, OPEN, UNSURE, YES
 from al_ray.storage.append_log import Change, LogReader, LogWriter
 
 SUFFIX = ".page.log"
-CURE = "restore the file from a copy; each of its lines is an answer that somebody gave"
+FIX = "restore the file from a copy; each of its lines is an answer that somebody gave"
 ROOM = "make room, and start again"
 Word = Literal["no", "yes", "unsure"]
 # Fields of a line by its kind, each with its type: lists are of texts, and a dict has labels by code.
@@ -102,7 +102,7 @@ class PageAnswers:
             self.settled[code] = answer
             return
         if earlier is None or earlier.label != answer.label:
-            # Whoever settled the pair did not know this label. A note alone changes nothing.
+            # The person who settled the pair did not know this label. A note alone changes nothing.
             self.settled.pop(code, None)
         self.answers.setdefault(code, {})[by] = answer
 
@@ -130,12 +130,12 @@ class PageAnswers:
         return len({answer.label for answer in self.of(code).values()}) > 1
 
     def needed(self, code: str) -> int:
-        """Return how many people are to answer a pair."""
+        """Return how many people must answer a pair."""
         matches = any(answer.label == YES for answer in self.of(code).values())
         return 2 if code in self.doubled or (self.confirm and matches) else 1
 
     def complete(self, code: str) -> bool:
-        """Return whether as many people have answered a pair as are to, or somebody has settled it."""
+        """Return whether enough people have answered a pair, or somebody has settled it."""
         return code in self.settled or len(self.of(code)) >= self.needed(code)
 
     def taken_back(self, code: str) -> bool:
@@ -172,7 +172,7 @@ def log_path(folder: Path, stem: str) -> Path:
 
 def log_reader(path: Path) -> LogReader:
     """Return a reader of a log from its beginning."""
-    return LogReader(path, CURE, _is_valid)
+    return LogReader(path, FIX, _is_valid)
 
 
 def read_page_answers(path: Path) -> PageAnswers:

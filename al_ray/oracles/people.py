@@ -41,7 +41,7 @@ INTERFACE = "label-studio.xml"
 PAUSE = 0.2
 """Seconds between two looks at the answers on the page."""
 FILE = "file"
-"""Name in the ledger of whoever gave the labels of sheets and exports."""
+"""Name in the ledger of the people who labelled in sheets and exports."""
 
 
 class FileOracle:

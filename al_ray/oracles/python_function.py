@@ -25,7 +25,7 @@ Function = Callable[[list[str], list[str]], object]
 class FunctionService:
     """A Python function that is called with left and right texts (replies.py: Service)."""
 
-    cure, charges_by_pair = "fix the function or wait for its service", True
+    fix, charges_by_pair = "fix the function or wait for its service", True
 
     def __init__(self, oracle: str, config: OracleConfig, earlier: float | None = None) -> None:
         """Load `oracle`, module:function, or raise BadOption; earlier: the highest cost of a pair so far, if any."""
@@ -79,13 +79,13 @@ def function_of(oracle: str) -> Function:
         )
     if error is not None:
         raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; fix it") from error
-    value, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
+    value, fix = getattr(module.value, function, None), f"define: def {function}(left, right)"
     if not callable(value) or inspect.iscoroutinefunction(value):
         what = "none" if value is None else "async" if callable(value) else f"{SHORT.repr(value)}, no function"
-        raise BadOption(f"{place}: {function} of {getattr(module.value, '__file__', name)} is {what}; {cure}")
+        raise BadOption(f"{place}: {function} of {getattr(module.value, '__file__', name)} is {what}; {fix}")
     with Outcome() as fit:
         inspect.signature(value).bind([], [])
     # A ValueError comes from functions in C that do not state their parameters.
     if isinstance(fit.error, TypeError):
-        raise BadOption(f"{place}: {function} does not take two lists of texts ({fit.error}); {cure}")
+        raise BadOption(f"{place}: {function} does not take two lists of texts ({fit.error}); {fix}")
     return value

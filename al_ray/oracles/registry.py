@@ -58,7 +58,7 @@ def _callable_oracle(request: OracleRequest, service: Service, spent: float) -> 
 
 def _llm_oracle(request: OracleRequest) -> LlmOracle:
     journal, options = request.journal, request.oracle_options
-    service = llm_service(options, journal.path, journal.task.symmetric)
+    service = llm_service(options, journal.path, journal.task)
     uncounted = uncounted_cost(service.store, journal)
     calls = _callable_oracle(request, service, journal.cost + uncounted)
     return LlmOracle(service, calls, journal, request.config.seed, options.pairs_per_call, uncounted)

@@ -65,13 +65,13 @@ class ServiceFailed(Exception):
 class Service(Protocol):
     """Whom CallableOracle asks.
 
-    name: of the labeller, for its answers. place, cure: the option and the remedy in an error. charges_by_pair: whether
+    name: of the labeller, for its answers. place, fix: the option and the remedy in an error. charges_by_pair: whether
     a part of a call's pairs costs that part of its price, so that a call may be split to stay within --max-cost.
     """
 
     name: str
     place: str
-    cure: str
+    fix: str
     charges_by_pair: bool
 
     def ask(self, left: list[str], right: list[str]) -> object:
@@ -88,7 +88,7 @@ class Service(Protocol):
         ...
 
     def charge(self, cost: float | None, pairs: int) -> float:
-        """Return the cost of a call of so many pairs that returned this cost, and learn from it.
+        """Return the cost of a call of `pairs` pairs that returned this cost, and learn from it.
 
         ServiceFailed if the cost is unknown, and there is a limit.
         """

@@ -1,1 +1,1 @@
-"""The policy of a run: which labels are asked for and when, when workers are needed, and when it ends; without Ray."""
+"""The policy of a run: which labels are requested and when, when workers are needed, when it ends; without Ray."""

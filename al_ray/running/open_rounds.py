@@ -1,11 +1,11 @@
-"""Rounds that an earlier session left open: labels that are still to be bought, and dev pairs that are not any more."""
+"""Rounds that an earlier session left open: pairs that still need labels, and dev pairs that no longer do."""
 
 import logging
 from contextlib import suppress
 from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.labelling import buy_with_dev, measure
+from al_ray.active_learning.labelling import label_batch_and_dev, measure
 from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import oracle_kind
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | None, state: State) -> None:
-    """Buy the labels of pairs that an earlier session chose; LabelsAwaited if people have yet to answer.
+    """Have the pairs that an earlier session chose labelled; LabelsAwaited if people have yet to answer.
 
     oracle, dev: label pairs of a round and of dev; None if no more of them are to be labelled.
     """
@@ -37,10 +37,10 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
             strategy = option("strategy", config.strategy)
             raise WrongFolder(f"{journal.path} has imported labels, and {strategy} takes no seed set")
         if pending.source == IMPORTED and OPEN in journal.ledger.labels(number):
-            # Those labels are there, and must not be bought.
-            cure = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
-            raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {cure}")
-        buy_with_dev(number, journal.ledger, oracle, sampler)
+            # Those labels exist, and must not be requested.
+            fix = f"import the same labels again ({call('import_labels', run=journal.path, labels=Code('LABELS'))})"
+            raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {fix}")
+        label_batch_and_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and (oracle is None or oracle_kind(config.oracle).people):
         measure(sampler, state.round)  # A language model is first checked on pairs of the next round.
 

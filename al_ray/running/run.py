@@ -16,19 +16,19 @@ from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.trackers import NO_TRACKERS, TrackerOptions
-from al_ray.core.errors import BadOption, BuyingStopped, CostReached, MissingSplit
+from al_ray.core.errors import BadOption, CostReached, LabellingStopped, MissingSplit
 from al_ray.core.labels import Answers, Batch, State
 from al_ray.core.naming import option
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.encoder import refuse_frozen_layers, refuse_prompts
+from al_ray.encoders.encoder import check_frozen_layers, check_prompts
 from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
 from al_ray.running.open_rounds import ask_pending, close_command
 from al_ray.runs.auto_matcher import without_auto
 from al_ray.runs.limits import in_force, write_limits
-from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.runs.place import check_lasting_path, check_outside_task
 from al_ray.runs.run_folder import RunFolder, opened
 from al_ray.runs.trackers.registry import tracking
 from al_ray.storage.uri import StoragePath, storage_path
@@ -70,7 +70,7 @@ class DeployedServices(RunServices, Protocol):
 class Workers(Protocol):
     """Where the workers of a run are: in this process or on Ray (cluster/run.py)."""
 
-    def refuse_unfit(self, config: RunConfig, task: Task) -> None:
+    def check_task_fits(self, config: RunConfig, task: Task) -> None:
         """Raise BadOption if workers cannot search the task as the options say."""
         ...
 
@@ -94,12 +94,12 @@ def run_on(
     """
     track = tracking(work.trackers, lambda folder, _: folder.path / "events")
     config, task = _read(work, out)
-    workers.refuse_unfit(config, task)
+    workers.check_task_fits(config, task)
     with opened(out, task, patience) as journal:
         oracle_options, stop = in_force(out, work.oracle_options, work.stop)
-        stop.refuse_unmeasured(config)
-        # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
-        journal.refuse_other(config)
+        stop.check_measured(config)
+        # Before the oracle is loaded: for another run or a changed task, an error of loading would mislead.
+        journal.check_same_run(config)
         request = OracleRequest(config, oracle_options, journal, watch, page=work.page is not None)
         oracle = make_oracle(request)
         dev = make_dev_oracle(request, oracle) if config.dev_labels else None
@@ -119,7 +119,7 @@ def run_on(
                 peaks = _Session(replace(work, config=config, stop=stop), request, oracle, dev, workers).run(completed)
             except CostReached as limit:
                 early = f"{limit}{close_command(config, journal)}"
-            except BuyingStopped as reason:
+            except LabellingStopped as reason:
                 early = str(reason)
             journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal, "")
@@ -129,7 +129,7 @@ def run_on(
 
 
 class _Release(Exception):
-    """Raised in place of labels, so that the actors end before labels are bought."""
+    """Raised in place of labels, so that the actors end before labels are requested."""
 
 
 class _ReleasingOracle:
@@ -154,7 +154,7 @@ class _Session:
         """Run what is left of the run; return the peak memory of its processes. completed: called after each round."""
         journal = self.request.journal
         state = journal.state()
-        journal.refuse_lost(state.round)
+        journal.check_weights_exist(state.round)
         if self._rounds_left(state):
             journal.end(None)
         # Before any actor is started, because people may not have labelled yet.
@@ -210,16 +210,16 @@ class _Session:
 
 def _read(work: RunSpec, out: StoragePath) -> tuple[RunConfig, Task]:
     """Return the config with `auto` replaced, and the task; an error if they do not go together or with the folder."""
-    refuse_lost(out)
-    work.stop.refuse_unmeasured(work.config)
-    refuse_inside(out, texts := storage_path(work.config.task))
+    check_lasting_path(out)
+    work.stop.check_measured(work.config)
+    check_outside_task(out, texts := storage_path(work.config.task))
     task = read_task(texts)
     config = without_auto(work.config, task, out)
-    refuse_unfit(config, task)
+    check_task_fits(config, task)
     return config, task
 
 
-def refuse_unfit(config: RunConfig, task: Task) -> None:
+def check_task_fits(config: RunConfig, task: Task) -> None:
     """Raise MissingSplit or BadOption if the task lacks what the options need."""
     for name in config.evaluation.splits:
         task.measurable(name)
@@ -228,8 +228,8 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
             f"task {task.name!r} has no dev pairs to label; leave out `dev_labels`, or prepare the task with a share "
             "for dev (`OwnTexts.split`)"
         )
-    refuse_prompts(config.encoding, task.symmetric)
-    refuse_frozen_layers(config.encoding, config.training.frozen_layers)
+    check_prompts(config.encoding, task.symmetric)
+    check_frozen_layers(config.encoding, config.training.frozen_layers)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another `strategy` or `seeding`")

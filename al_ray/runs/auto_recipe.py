@@ -32,7 +32,7 @@ def with_recipe_chosen(config: Config, folder: StoragePath | None = None) -> Con
         return replace(config, **{name: getattr(stored, name) for name in DECIDED})
     task = storage_path(str(config.task))
     if not (task / "task.json").is_file():
-        # Whoever reads the task says what is wrong with it.
+        # The reader of the task reports what is wrong with it.
         return config
     name, reason = recipe_of(task, config.encoder)
     others = ", ".join(other for other in RECIPES if other != name)

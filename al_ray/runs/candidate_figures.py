@@ -1,4 +1,4 @@
-"""What a run with a matcher knows of its candidates: `candidates` of metrics.jsonl and record.json, by split.
+"""Figures of the candidates of a run with a matcher: `candidates` of metrics.jsonl and record.json, by split.
 
 number, matches                of candidates of the split, and of its known matches
 recall                         share of these among the candidates, by cosine, by 3-grams and by both; null without any

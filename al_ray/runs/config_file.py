@@ -1,4 +1,4 @@
-"""Read config.json of a run folder, and tell it from that of other folders."""
+"""Read config.json of a run folder, and distinguish it from config.json of other folders."""
 
 from typing import Any
 

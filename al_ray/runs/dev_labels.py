@@ -171,7 +171,7 @@ class DevLabels:
         return figures
 
     def correct(self, pairs: Pairs, labels: Labels, model: Callable[[int], Model], seed: int) -> int:
-        """Correct labels as Ledger.correct does, and write all estimates anew; see `estimate_missing`."""
+        """Correct labels as Ledger.correct does, and rewrite all estimates; see `estimate_missing`."""
         # Removed first, so that a crash leaves no estimate of labels that were wrong.
         for number in filter(self.estimated, range(1, self.ledger.rounds + 1)):
             (self.ledger.round(number) / ESTIMATE).unlink()

@@ -20,7 +20,7 @@ from al_ray.storage.result_cache import ABOUT, key_of, read_about, write_tables
 from al_ray.storage.uri import StoragePath
 
 KEYS = pa.schema([("key", pa.int64())])
-CURE = "remove its folder: the set is then drawn again, as it was"
+FIX = "remove its folder: the set is then drawn again, as it was"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StoredSet:
         try:
             return EvaluationSet(split, tuple(strata), positives, total)
         except BadFile as error:
-            raise BadFile(f"{self.place}: {error} ({CURE})") from error
+            raise BadFile(f"{self.place}: {error} ({FIX})") from error
 
     def read_for(self, split: Split) -> EvaluationSet:
         """Read the set of a split."""
@@ -60,7 +60,7 @@ class EvaluationSets:
             about = read_about(place, made_from, {"strata": list})
             if about is not None:
                 if not about["strata"]:
-                    raise BadFile(f"{place / ABOUT} has no stratum; {CURE}")
+                    raise BadFile(f"{place / ABOUT} has no stratum; {FIX}")
                 return StoredSet(place, tuple(about["strata"]))
         return None
 
@@ -91,8 +91,8 @@ def write_set(place: StoragePath, evalset: EvaluationSet, made_from: Mapping[str
 
 
 def _stratum(place: StoragePath, about: Any) -> Stratum:
-    check_fields(f"a stratum of {place / ABOUT}", about, {"name": str, "file": str, "population": int}, CURE)
-    path = file_in(place, about["file"], place / ABOUT, CURE)
+    check_fields(f"a stratum of {place / ABOUT}", about, {"name": str, "file": str, "population": int}, FIX)
+    path = file_in(place, about["file"], place / ABOUT, FIX)
     return Stratum(about["name"], read_parquet(path, KEYS)["key"].to_numpy(), about["population"])
 
 

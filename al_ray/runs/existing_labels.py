@@ -74,14 +74,14 @@ def _of_run(path: StoragePath, task: Task) -> Labelled:
         )
     if read_config_file(path)["task_digest"] != task.digest:
         raise BadOption(f"{option('labels', path)} belongs to another task than `task`; give a run of the same task")
-    bought, space = RunFolder(path, task).state().labelled, task.split("train").space
-    if not len(bought):
+    labelled, space = RunFolder(path, task).state().labelled, task.split("train").space
+    if not len(labelled):
         raise BadFile(
             f"{path} has no complete round yet; finish a round of it first (`al_ray.run`), or give other `labels`"
         )
-    keys = space.keys(bought.pairs)
+    keys = space.keys(labelled.pairs)
     last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
-    return _decided(space.pairs(keys[last]), bought.labels[last], str(path))
+    return _decided(space.pairs(keys[last]), labelled.labels[last], str(path))
 
 
 def labels_of_other_run(run: RunFolder, task: Task) -> tuple[LabelTable, dict[str, int]]:

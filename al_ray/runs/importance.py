@@ -15,7 +15,7 @@ from al_ray.storage.files import check_fields, read_json, write_json
 from al_ray.storage.uri import StoragePath
 
 FILE = "importance.json"
-CURE = "restore it, or remove it"
+FIX = "restore it, or remove it"
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def read_importance(folder: StoragePath) -> Importance | None:
     path = folder / FILE
     if not path.exists():
         return None
-    content = read_json(path, {"pairs": int, "comparisons": list}, CURE)
+    content = read_json(path, {"pairs": int, "comparisons": list}, FIX)
     found = content["comparisons"]
     for one in found:
-        check_fields(path, one, {"name": str, "adds": float}, CURE)
+        check_fields(path, one, {"name": str, "adds": float}, FIX)
     if not found:
-        raise BadFile(f"{path} has no comparisons; {CURE}")
+        raise BadFile(f"{path} has no comparisons; {FIX}")
     return Importance(tuple(one["name"] for one in found), tuple(one["adds"] for one in found), content["pairs"])

@@ -27,12 +27,12 @@ from al_ray.runs.ledger_files import (
     CORRECTIONS,
     LABELS,
     batch_table,
+    check_task_digest,
     piece_name,
     pieces_of,
+    raise_damaged,
     read_batch,
     read_table,
-    refuse,
-    refuse_other_task,
 )
 from al_ray.storage.files import make_table, read_json, write_json, write_parquet
 from al_ray.storage.uri import Stamp, StoragePath, Uri, stamp_of
@@ -53,7 +53,7 @@ class Ledger:
         return self.task.split(self.split).space
 
     def prove_lock(self) -> None:
-        """FolderInUse, before anything is bought, if another process has taken over the run on an object store."""
+        """FolderInUse, before any label is requested, if another process has taken over the run on an object store."""
         if isinstance(self.path, Uri) and self.path.fence is not None:
             self.path.fence.prove()
 
@@ -106,7 +106,7 @@ class Ledger:
             yield batch, np.where((corrected != OPEN) & (answered != OPEN), corrected, answered)
 
     def labelled(self, last: int | None = None) -> Labelled:
-        """Return the pairs with a label of rounds 1 to `last` (default: all), in the order bought."""
+        """Return the pairs with a label of rounds 1 to `last` (default: all), in the order labelled."""
         numbers = range(1, (self.rounds if last is None else last) + 1)
         pairs, every, rounds, sources = [Labelled().pairs], [Labelled().labels], [Labelled().rounds], list[str]()
         for number, (batch, labels) in zip(numbers, self.read_rounds(numbers), strict=True):
@@ -144,9 +144,9 @@ class Ledger:
             table = read_table(path, ANSWERS)
             rows, words = table["row"].to_numpy(), table["answer"].to_pylist()
             if not set(words) <= set(CODES):
-                refuse(path, f"holds other answers than {', '.join(CODES)}")
+                raise_damaged(path, f"holds other answers than {', '.join(CODES)}")
             if ((rows < 0) | (rows >= len(batch.pairs))).any():
-                refuse(path, f"answers more rows than the {len(batch.pairs):,} of its batch")
+                raise_damaged(path, f"answers more rows than the {len(batch.pairs):,} of its batch")
             labels = np.array([CODES[word] for word in words], dtype=np.uint8)
             by, cost = str(table["by"][0]) if words else "", float(table["cost"].to_numpy().sum())
             yield Answers(rows, labels, by, table["confidence"].to_numpy(), cost)
@@ -235,7 +235,7 @@ class Ledger:
             self._pairs(path, table)
             for name in ("was", "label"):
                 if not set(table[name].to_pylist()) <= {NO, YES, UNSURE}:
-                    refuse(path, f"holds an invalid {name}")
+                    raise_damaged(path, f"holds an invalid {name}")
             yield table
 
     def _correction_history(self) -> tuple[Keys, Labels]:
@@ -259,12 +259,12 @@ class Ledger:
 
     def _batch(self, path: StoragePath, table: pa.Table) -> Batch:
         """Return the batch in a table, checked; its arrays are read-only, because callers share them."""
-        refuse_other_task(path, table, self.task)
+        check_task_digest(path, table, self.task)
         pairs, sources = self._pairs(path, table), table["source"].unique().to_pylist()
         if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self.task.ids_of(pairs):
-            refuse(path, "holds other ids than the task has")
+            raise_damaged(path, "holds other ids than the task has")
         if len(sources) > 1 or len(np.unique(pairs, axis=0)) < len(pairs):
-            refuse(path, "has a pair twice, or pairs of two sources")
+            raise_damaged(path, "has a pair twice, or pairs of two sources")
         cosines = np.array(table["score"].to_numpy())
         for array in (pairs, cosines):
             array.flags.writeable = False
@@ -281,19 +281,19 @@ class Ledger:
             codes, labelled = (one[:, 0] * len(self.task.right) + one[:, 1] for one in (batch.pairs, pairs))
             rows = np.flatnonzero(np.isin(codes, labelled))
             if len(batch.pairs) - len(rows) != read_json(closed, ["pairs_without_label"])["pairs_without_label"]:
-                refuse(path, f"holds other pairs than those that had a label, by {CLOSED} beside it")
+                raise_damaged(path, f"holds other pairs than those that had a label, by {CLOSED} beside it")
         if not np.array_equal(pairs, batch.pairs[rows]):
-            refuse(path, "holds other pairs than batch.parquet beside it")
+            raise_damaged(path, "holds other pairs than batch.parquet beside it")
         labels = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
         labels[rows] = table["label"].fill_null(UNSURE).to_numpy()
         # Unsure is written as null, never as 2.
         if set(table["label"].to_pylist()) - {NO, YES, None} or (table["round"].to_numpy() != number).any():
-            refuse(path, "holds other labels than 0, 1 and null, or another round's")
+            raise_damaged(path, "holds other labels than 0, 1 and null, or another round's")
         return labels
 
     def _pairs(self, path: StoragePath, table: pa.Table) -> Pairs:
         """Return the pairs (n, 2) in the columns left and right; BadFile if the task does not have these rows."""
         pairs = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
         if ((pairs < 0) | (pairs >= [len(self.task.left), len(self.task.right)])).any():
-            refuse(path, "holds other pairs than the task has")
+            raise_damaged(path, "holds other pairs than the task has")
         return pairs

@@ -42,7 +42,7 @@ def batch_table(columns: Iterable[Any], task: Task) -> pa.Table:
     return make_table(BATCH, columns).replace_schema_metadata({TASK: task.digest})
 
 
-def refuse_other_task(path: StoragePath, table: pa.Table, task: Task) -> None:
+def check_task_digest(path: StoragePath, table: pa.Table, task: Task) -> None:
     """Raise BadFile for a batch of another task, whose texts may be others. Earlier versions wrote no digest."""
     digest = (table.schema.metadata or {}).get(TASK.encode())
     if digest not in (None, task.digest.encode()):
@@ -92,6 +92,6 @@ def read_batch(path: StoragePath) -> pa.Table:
     return read_parquet(path, BATCH, renamed=RENAMED)
 
 
-def refuse(path: StoragePath, fault: str) -> NoReturn:
+def raise_damaged(path: StoragePath, fault: str) -> NoReturn:
     """Raise BadFile."""
     raise BadFile(f"{path} {fault}; restore it")

@@ -23,9 +23,9 @@ def bound_task(path: StoragePath) -> Task:
     if _is_missing(home):
         resume = command("run", config=path, out=path, task=Code("TASK"))
         relative = isinstance(home, Path) and not home.is_absolute()
-        cure = " here; go to the folder in which the run was started, or" if relative else ";"
+        fix = " here; go to the folder in which the run was started, or" if relative else ";"
         raise WrongFolder(
-            f"{path} is a run of the task {home}, which does not exist{cure} restore it, or resume the run with its "
+            f"{path} is a run of the task {home}, which does not exist{fix} restore it, or resume the run with its "
             f"new path: {resume}"
         )
     task, digest = read_task(home), read_json(path / "config.json", ["task_digest"])["task_digest"]
@@ -56,11 +56,11 @@ def trained(path: StoragePath, task: Task, name: str) -> tuple[RunConfig, RunFol
     folder = RunFolder(path, task)
     if not folder.last:
         raise BadFile(f"{option(name, path)} has no complete round, and so no model; run it first (`al_ray.run`)")
-    folder.refuse_lost(folder.last)
+    folder.check_weights_exist(folder.last)
     return config, folder
 
 
-def bought_by(path: StoragePath) -> tuple[int, int]:
+def count_classes(path: StoragePath) -> tuple[int, int]:
     """Return how many positives and negatives a finished run has, without pairs labelled unsure; else BadOption."""
     config = bound_config(path)
     lines = complete_rounds(path)

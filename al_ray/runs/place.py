@@ -8,7 +8,7 @@ from al_ray.core.naming import option
 from al_ray.storage.uri import StoragePath, Uri
 
 
-def refuse_inside(path: StoragePath, task: StoragePath) -> None:
+def check_outside_task(path: StoragePath, task: StoragePath) -> None:
     """BadOption for a run folder inside a task folder, whose files must never change."""
     run = path.resolve()
     # os.path.exists, because Path.exists raises for a folder that may not be read.
@@ -17,7 +17,7 @@ def refuse_inside(path: StoragePath, task: StoragePath) -> None:
         raise BadOption(f"{path} is a task folder or lies in one ({task}); give a run a folder of its own")
 
 
-def refuse_lost(out: StoragePath) -> None:
+def check_lasting_path(out: StoragePath) -> None:
     """BadOption for a relative path in a submitted job, which works in a temporary copy of its folder."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
         raise BadOption(

@@ -1,4 +1,4 @@
-"""What record.json of a round says of its model."""
+"""Read the model of a round from its record.json."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -85,7 +85,7 @@ class RunFolder:
         """Return the folder of a round."""
         return self.ledger.round(number)
 
-    def refuse_other(self, config: RunConfig) -> dict[str, Any] | None:
+    def check_same_run(self, config: RunConfig) -> dict[str, Any] | None:
         """Return the options in config.json, None if there is none; WrongFolder if they, or the task, are others.
 
         More rounds than before are allowed, and extend the run; other batch sizes hold from the next batch on. The task
@@ -105,13 +105,13 @@ class RunFolder:
         new += ["task"] if same else []
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
-            cure = ", or the options that it has (config.json)" if same else self._transfer(config)
-            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another `out`{cure}")
+            fix = ", or the options that it has (config.json)" if same else self._transfer(config)
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another `out`{fix}")
         return stored
 
     def bind(self, config: RunConfig) -> None:
-        """Write config.json, or check that the folder is a run with these options; see `refuse_other`."""
-        stored, options = self.refuse_other(config), self._options(config)
+        """Write config.json, or check that the folder is a run with these options; see `check_same_run`."""
+        stored, options = self.check_same_run(config), self._options(config)
         if stored and self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
             sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
             logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
@@ -163,7 +163,7 @@ class RunFolder:
         """Return the model of a complete round."""
         return read_model_of(self.round(number))
 
-    def refuse_lost(self, number: int) -> None:
+    def check_weights_exist(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing, or those of the encoder of its matcher."""
         for folder in weight_folders(self.round(number)) if number else ():
             if not list(folder.glob("*.safetensors")):

@@ -57,7 +57,7 @@ def untrained_line(line: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def compared_with_untrained(line: Mapping[str, Any]) -> str | None:
-    """Return in plain words what the labels of a round brought over none; None if that was not measured."""
+    """Describe the gain of a round's labels over no labels; None if it was not measured."""
     figures, now, gain = line.get(UNTRAINED), line["average_precision"], line.get(GAIN_OVER_UNTRAINED)
     if figures is None or now is None:
         return None

@@ -93,7 +93,7 @@ def has_candidates(folder: StoragePath) -> bool:
 
 
 def write_found(folder: StoragePath, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays of a folder, but for the features."""
+    """Write the arrays of a folder, except the features."""
     for name, array in arrays.items():
         store_array(folder / f"{name}.npy", array)
 
@@ -110,10 +110,10 @@ def finish(folder: StoragePath, names: tuple[str, ...]) -> None:
 
 def read_candidates(folder: StoragePath) -> OwnedCandidates:
     """Read a complete folder; BadFile if its files do not fit together."""
-    cure = f"delete {folder} and run again"
-    names = read_json(folder / NAMES, ["names"], cure)["names"]
+    fix = f"delete {folder} and run again"
+    names = read_json(folder / NAMES, ["names"], fix)["names"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadFile(f"{folder / NAMES} has no list of names; {cure}")
+        raise BadFile(f"{folder / NAMES} has no list of names; {fix}")
     names, local = tuple(names), fetched(folder)
     try:
         keys, cosines, ways, left, right = (
@@ -129,8 +129,8 @@ def read_candidates(folder: StoragePath) -> OwnedCandidates:
             for chunk in features
         )
     except (OSError, ValueError, IndexError, TypeError) as error:
-        raise BadFile(f"candidates in {folder} cannot be read ({error}); {cure}") from error
+        raise BadFile(f"candidates in {folder} cannot be read ({error}); {fix}") from error
     # Keys out of order would be looked for in vain.
     if not whole or not (np.diff(keys) > 0).all() or not np.isfinite(cosines).all():
-        raise BadFile(f"candidates in {folder} are truncated or damaged; {cure}")
+        raise BadFile(f"candidates in {folder} are truncated or damaged; {fix}")
     return OwnedCandidates(np.array(keys), np.array(cosines), np.array(ways), left, right, features, names)

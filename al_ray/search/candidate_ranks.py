@@ -21,7 +21,7 @@ FEW = NEIGHBOURS
 
 @dataclass(frozen=True)
 class NearestOf:
-    """The nearest of sorted rows (b,) of texts: lines (n,) which of them, partners (n,) rows, and scores (n,)."""
+    """Nearest texts of sorted rows (b,): lines (n,) indices into rows, partners (n,) near rows, scores (n,)."""
 
     rows: Rows
     lines: Rows

@@ -8,7 +8,7 @@ import torch
 from al_ray.core.candidates import margin
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, Rows
-from al_ray.core.scorer import Floats, Scorer, refuse_nan
+from al_ray.core.scorer import Floats, Scorer, check_no_nan
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.encoders.products import product
 from al_ray.metrics.average_precision import counts_above
@@ -21,7 +21,7 @@ from al_ray.search.threads import in_threads
 from al_ray.search.vector_files import single
 
 TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
-COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
+COLUMNS = 2048  # Right texts in one block of a product: an array of 1,024 x 2,048 pairs takes some 8 MB.
 GPU_CELLS = 2**25  # Of a product on a GPU, which must be large to be worth its start.
 REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores with offsets reach as far again a side.
 
@@ -37,7 +37,7 @@ def count_block(
 ) -> NegativeCounts:
     """Count every pair of two blocks that the rule allows, except the `hidden` (k, 2).
 
-    Pairs whose float32 product is within the margin of a threshold are settled in float64, so that the count does not
+    Pairs whose float32 product is within the margin of a threshold are recomputed in float64, so that counts do not
     depend on blocks, shards or devices. In a symmetric task only pairs left < right are counted. The reliability takes
     each probability from the middle of an interval of cosines: a logit is moved by at most w * its width / 2.
     """
@@ -81,7 +81,7 @@ class _Tables:
     """What is looked up for a cosine: its interval, and how many thresholds of the bootstrap it reaches.
 
     A cosine falls into one of `count` intervals. Where the table says `close`, which is no number of thresholds, pairs
-    are settled.
+    are recomputed in float64.
     """
 
     def __init__(self, request: CountRequest, cells: "_Cells", device: str) -> None:
@@ -103,7 +103,7 @@ class _BlockCounter:
         """No pair yet. columns: right texts of a block at most."""
         self.queries, self.request, self.tables = queries, request, tables
         device, groups = tables.reach.device, tables.close
-        # Memory that every block uses again: fresh pages cost as much as what is done with them.
+        # Memory reused by every block: allocating new pages costs as much time as the arithmetic.
         self.room = torch.empty(len(queries.rows) * columns, dtype=torch.int32, device=device)
         self.numbers = torch.zeros(tables.cells.count, dtype=torch.int64, device=device)
         self.by_left = torch.zeros((len(queries.rows), groups + 1), dtype=torch.int64, device=device)
@@ -111,9 +111,9 @@ class _BlockCounter:
         self.settled = np.zeros(len(request.thresholds), dtype=np.int64)
 
     def add(self, tile: torch.Tensor, columns: Block) -> None:
-        """Count a tile (b, c) of cosines, which is written over; what is hidden of it is in the lowest interval."""
+        """Count a tile (b, c) of cosines, which is overwritten; its hidden pairs are in the lowest interval."""
         if tile.numel() and bool(tile.max().isnan()):
-            refuse_nan(tile.cpu().numpy())
+            check_no_nan(tile.cpu().numpy())
         tables, width = self.tables, self.tables.cells.width
         cells = self.room[: tile.numel()].copy_(tile.mul_(1 / width).add_(tables.cells.reach / width).view(-1))
         self.numbers += torch.bincount(cells, minlength=tables.cells.count)
@@ -174,11 +174,11 @@ class _BlockCounter:
 def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats, device: str = "cpu") -> Floats:
     """(n, 2) pairs of the queries with held texts -> (n,) scores, so near in float32 that counts are exact.
 
-    Those within the margin of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
+    Those within the margin of a threshold are recomputed in float64, so that counts do not depend on blocks or shards.
     """
     left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
     cosines = paired_products(queries.vectors, left, held.vectors, right, device).astype(np.float64)
-    refuse_nan(cosines)
+    check_no_nan(cosines)
     cells, scores = _Cells.of_queries(queries), queries.scores(left, pairs[:, 1], cosines)
     near = np.flatnonzero(_marks.of(thresholds, cells)[cells.of(scores)])
     exact = paired_scores(queries.vectors, left[near], held.vectors, right[near])

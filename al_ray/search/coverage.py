@@ -24,19 +24,18 @@ from al_ray.encoders.tokens import Tokens
 
 logger = getLogger(__name__)
 FEW = 0.01
-"""Share of unknown tokens from which it is said."""
+"""Share of unknown tokens from which it is reported."""
 EXAMPLES = 3
 """Groups of texts with the same token ids that are kept as examples, and texts of each."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of the texts of a task, or of some of them: numbers of tokens without special ones, and of texts.
+    """Numbers of texts, and of their tokens without special ones, of a task or a part of it.
 
-    unknown: tokens that stand for what the vocabulary lacks. empty: texts without any token. alike: texts with the
-    token ids of another text that reads differently (core/text.py), of which truncated: that are cut at the maximum
-    length. examples: texts of the same token ids. sides: (tokens, unknown) of each set of texts by itself; () in files
-    of earlier versions.
+    unknown: unknown tokens. empty: texts without any token. alike: texts with the token ids of another text that reads
+    differently (core/text.py). truncated: those of them that are cut at the maximum length. examples: texts with the
+    same token ids. sides: (tokens, unknown) of each set of texts; () in files of earlier versions.
     """
 
     texts: int = 0
@@ -137,9 +136,9 @@ class CoverageCount:
 
 
 def _distinct(keys: np.ndarray, texts: Sequence[str] | _Joined) -> tuple[Mask, list[dict[str, int]]]:
-    """(n,) keys of token ids and the texts -> (n,) which texts are the first of equal ones, and texts of one key.
+    """(n,) keys of token ids and the texts -> (n,) whether a text is the first of its duplicates, and texts of one key.
 
-    The latter are the different texts, with their rows, of each key that several rows have.
+    The latter: for each key of several rows, its different texts with their rows.
     """
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     first, groups = np.ones(len(keys), dtype=np.bool_), defaultdict[int, dict[str, int]](dict)
@@ -186,14 +185,14 @@ class ChangingTexts:
 
 
 def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
-    """Log what an encoder does not see of texts; BadOption if it knows too few of their tokens (--most-unknown)."""
+    """Log which parts of texts an encoder does not see; BadOption if too many of their tokens are unknown to it."""
     for line in coverage_lines(coverage):
         logger.warning("%s", line)
-    refuse_unknown(coverage, encoder)
+    require_coverage(coverage, encoder)
 
 
-def refuse_unknown(coverage: Coverage | None, encoder: EncoderConfig, sides: bool = True) -> None:
-    """Raise BadOption if an encoder knows too few of the tokens of texts (--most-unknown), of each side or of both."""
+def require_coverage(coverage: Coverage | None, encoder: EncoderConfig, sides: bool = True) -> None:
+    """Raise BadOption if too many tokens of texts are unknown to an encoder, on either side or on both."""
     if coverage is None:
         return
     shares = coverage.shares if sides else {"texts": coverage.share}

@@ -17,7 +17,7 @@ from al_ray.search.candidate_ranks import NearestOf
 
 SHARE, MOST = 0.05, 0.3
 SAMPLED = 20_000
-"""Texts of train, about, by which it is known how many candidates a threshold adds: all, if there are no more."""
+"""Approximate sample size of train texts from which the number of candidates that a threshold adds is estimated."""
 STEPS = 1024
 """The threshold is a multiple of 1/STEPS, so that shards count it, and a cosine is compared with it exactly."""
 
@@ -38,7 +38,7 @@ def count_steps(kth: Floats) -> Ints:
 
 
 def threshold_of(counts: Ints, most: float) -> float:
-    """Return the lowest step below 1 that at most so many counted scores reach, and the last one if more reach it."""
+    """Return the lowest step below 1 that at most `most` counted scores reach; the last step if more reach it."""
     few = np.flatnonzero(np.cumsum(counts[::-1])[:0:-1] <= most)
     return float(few[0] if len(few) else 2 * STEPS - 1) / STEPS - 1
 

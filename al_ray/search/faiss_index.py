@@ -84,7 +84,7 @@ class CosineIndex:
             self.index: Any = _empty_index(vectors, factory, "ip", trained)
             if device != "cpu":
                 self.widest = GPU_NEIGHBOURS
-                # Faiss has its own memory: what torch keeps for later is lost to it.
+                # Faiss allocates its own memory, and cannot use what torch has cached.
                 give_back_memory(device)
                 # One resources object an actor, kept referenced.
                 self.resources = _faiss().StandardGpuResources()
@@ -209,7 +209,7 @@ def set_threads(count: int | None) -> None:
         _faiss().omp_set_num_threads(count)
 
 
-def refuse_unindexed(factory: str, device: str) -> None:
+def check_index_on_device(factory: str, device: str) -> None:
     """Raise BadOption, before there are vectors, for an index that Faiss lacks on a GPU; `Flat` needs no Faiss."""
     if device == "cpu" or factory == "Flat":
         return
@@ -218,7 +218,7 @@ def refuse_unindexed(factory: str, device: str) -> None:
             "the Faiss of a node with GPUs is faiss-cpu, which cannot search there: install faiss-gpu in its place, or "
             "give `RunConfig.search.index='Flat'`, which needs none, or leave out `gpus_per_shard`"
         )
-    # Of so many dimensions that any product quantiser divides them.
+    # A number of dimensions that any product quantiser divides.
     index: Any = _faiss().index_factory(960, factory, FAISS_METRICS["ip"])
     try:
         _faiss().index_cpu_to_gpu(_faiss().StandardGpuResources(), 0, index)
@@ -292,7 +292,7 @@ def _float32(vectors: Vectors) -> npt.NDArray[np.float32]:
 
 @contextmanager
 def _faiss_errors(factory: str, size: int, metric: Metric) -> Iterator[None]:
-    """Turn an error of Faiss about a factory string into BadOption with a cure."""
+    """Turn an error of Faiss about a factory string into BadOption that says what to do."""
     try:
         yield
     except RuntimeError as error:

@@ -22,7 +22,7 @@ from al_ray.search.vector_files import single
 
 COLUMNS = 8192  # Texts in one product with the queries on a CPU.
 PRODUCT = 2**29  # Bytes of one product on a GPU at most, and of the texts in it as float32.
-EXTRA = 32  # Neighbours beyond those asked for that a rough product gives: with fewer, more queries are unclear.
+EXTRA = 32  # Extra neighbours of a rough product: with fewer, more queries must be recomputed.
 
 
 def is_flat_on_gpu(factory: str, device: str) -> bool:
@@ -109,7 +109,7 @@ class FlatIndex:
     def _scan_in_halves(
         self, held: torch.Tensor, vectors: torch.Tensor, queries: Block, count: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `_scan`, by rough products of vectors of 16 bits, whose best are settled in float64."""
+        """As `_scan`, by rough products of vectors of 16 bits, whose best are recomputed in float64."""
         rough, places = self._scan(vectors, queries, count + EXTRA)
         lines, columns = (places != NONE).nonzero(as_tuple=True)
         exact = torch.full(rough.shape, -torch.inf, dtype=torch.float64, device=self.device)
@@ -119,7 +119,7 @@ class FlatIndex:
             exact[lines, columns] -= offsets[places[lines, columns]]
         best, order = exact.topk(count, dim=1)
         settled, places = best.float(), places.gather(1, order)
-        # A text that was not among the rough ones is no nearer than the last of these, but for its error.
+        # A text outside the rough neighbours is no nearer than the last of them, up to rounding.
         shifted = 0.0 if queries.right_offsets is None else 2.0**-23
         unseen = rough[:, -1].double() + rough_error(vectors.shape[1]) + shifted
         unclear = (best[:, -1] < unseen).nonzero().view(-1) if self.size > count + EXTRA else lines[:0]

@@ -1,4 +1,4 @@
-"""From an index's neighbours to candidates: shards' answers are merged, and what float32 leaves open is settled.
+"""From an index's neighbours to candidates: merge shards' answers, and recompute scores near the cut in float64.
 
 An index says roughly how near a text is, within MARGIN. That is enough for nearly all: only pairs near the cut between
 the m nearest and the rest, and pairs that may be among the least, are looked at again in float64, by the shard that has
@@ -78,9 +78,9 @@ class PairIndex(Protocol):
 
 
 def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighbors:
-    """At least the `count` nearest of the texts held, and all that are too near the last of them to say.
+    """At least the `count` nearest of the texts held, and all that may be as near as the last of them.
 
-    The cosines are within MARGIN of the true ones; those of an index that keeps codes are settled at once.
+    The cosines are within MARGIN of the true ones; those of an index that keeps codes are recomputed at once.
     """
     cosines, places = index.nearest_to(queries, count + SPARE)
     width, most = cosines.shape[1], min(index.widest, max(WIDEST, 4 * count))
@@ -159,7 +159,7 @@ def contenders(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> Sho
 
 
 def members(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> tuple[Keys, Shortlist]:
-    """The same without costs: keys of pairs that are among the nearest for certain, and those that must be settled."""
+    """The same without costs: keys of pairs that are surely among the nearest, and those to be recomputed."""
     _, right, close, certain, room = _among_nearest(request, rows, answers)
     lines, columns = np.nonzero(certain)
     keys = request.space.keys(as_pairs(rows[lines], right[lines, columns]))
@@ -216,7 +216,7 @@ def _among_nearest(
 
 
 def _labelled(request: KnnRequest, rows: Rows, right: Rows, asked: Mask, labelled: Keys) -> Mask:
-    """(b, w) which of the pairs asked about are labelled."""
+    """(b, w) whether each requested pair is labelled."""
     known = np.zeros(asked.shape, dtype=np.bool_)
     lines, columns = np.nonzero(asked)
     known[lines, columns] = is_in(request.space.keys(as_pairs(rows[lines], right[lines, columns])), labelled)

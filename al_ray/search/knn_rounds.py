@@ -18,8 +18,8 @@ from al_ray.search.faiss_index import NONE
 from al_ray.search.knn_merge import KnnRequest, PairIndex, joined_answers, mth_best, nearest, rows_of
 from al_ray.search.merge import Neighbors, Scores
 
-# First answers exceed a shard's share of the m nearest by so many standard deviations. If texts are dealt to the shards
-# at random, less than one (shard, query) in a thousand is asked again.
+# First answers exceed a shard's share of the m nearest by this number of standard deviations. If texts are dealt
+# to the shards at random, less than one (shard, query) in a thousand is asked again.
 DEVIATIONS = 4
 LARGEST = 0.75  # Where first answers would be a larger part of the nearest, one round is quicker (docs/shards.md).
 

@@ -115,10 +115,7 @@ class KnownVectors:
 def embed_unknown(
     known: KnownVectors, encoder: TextEncoder, tokens: Tokens, batches: list[Rows], vectors: Vectors
 ) -> Iterator[int]:
-    """Fill vectors (n, d) with those that are known, and encode the others; yield the number of texts of each batch.
-
-    A batch without unknown texts is yielded too: a stream that Ray asks for again must be as long.
-    """
+    """Fill vectors (n, d) with those that are known, and encode the others; yield the number of texts of each batch."""
     there, taken = known.take(tokens)
     if not there.any():
         yield from embed_batches(encoder, tokens, batches, vectors, together=True)

@@ -24,7 +24,7 @@ RESIDENT = 0.125  # Share of a GPU's free memory up to which the vectors of a sh
 
 
 class Kept(Generic[T]):
-    """What is made from an array, kept until another array is asked for or this one is gone. Arrays must not change."""
+    """Cached result of one array, dropped when another is given or it is deleted. Arrays must not change."""
 
     def __init__(self, make: Callable[..., T]) -> None:
         """Make nothing yet."""

@@ -1,4 +1,4 @@
-"""One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. cluster/ makes it an actor.
+"""One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. Actors of cluster/ have one.
 
 Texts are dealt to shards in chunks of whole encoder batches, so that a vector's bits do not depend on the number of
 shards. Every call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only
@@ -7,7 +7,8 @@ read, so a call may be repeated.
 
 import hashlib
 import json
-from collections.abc import Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cached_property, reduce
 from operator import add
@@ -45,11 +46,14 @@ from al_ray.storage.uri import storage_path
 class PoolShard:
     """The shard `spec.shard` of `spec.shards`."""
 
-    def __init__(self, spec: ShardSpec) -> None:
-        """Fix the threads; weights and vectors come with the first call."""
+    def __init__(self, spec: ShardSpec, on_embedded: Callable[[int], None] = lambda count: None) -> None:
+        """Fix the threads; weights and vectors come with the first call.
+
+        on_embedded: called after each encoded batch with its number of texts.
+        """
         torch.set_num_threads(spec.encoder.threads)
         set_threads(spec.encoder.threads)
-        self.spec = spec
+        self.spec, self.on_embedded = spec, on_embedded
         self._digest = ""
         self._encoder: TextEncoder | None = None
         self._vectors: dict[str, Block] = {}
@@ -71,17 +75,13 @@ class PoolShard:
         return sorted_rows([batch for _, batches in self._chunks(part) for batch in batches])
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
-        """Make the vectors of a part under these weights, chunk by chunk; yield the number of texts of each batch.
+        """Make the vectors of a part under these weights, chunk by chunk, unless they are there.
 
-        As many numbers whether vectors are made, read or there: a stream that Ray asks for again must be as long.
+        Yield the number of texts of each batch that is encoded, and of each chunk that is read.
         """
-        self._use(model)
-        chunks = self._chunks(part)
-        if part in self._vectors:
-            # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
-            for batch in (batch for _, batches in chunks for batch in batches):
-                yield len(batch)
+        if self.has_vectors(model, part):
             return
+        chunks = self._chunks(part)
         rows, vectors = sorted_rows([batch for _, batches in chunks for batch in batches]), None
         self._known.refresh()
         for chunk, batches in chunks:
@@ -96,12 +96,11 @@ class PoolShard:
         self._vectors[part] = Block(rows, vectors)
 
     def _chunk(self, model: Model, part: str, chunk: int, batches: list[Rows]) -> Generator[int, None, Vectors]:
-        """Return the vectors of a chunk by row, read or encoded and kept; yield the number of texts of each batch."""
+        """Return the vectors of a chunk by row, read or encoded and kept; yield how many texts are done."""
         own, key = sorted_rows(batches), self._key(model, part, batches)
         stored = self._store.load(part, chunk, key, len(own))
         if stored is not None:
-            for batch in batches:
-                yield len(batch)
+            yield len(own)
             return stored
         encoder, local = self.encoder_of(model), [np.searchsorted(own, batch) for batch in batches]
         vectors: Vectors = np.empty((len(own), encoder.dimension), dtype=self._store.dtype)
@@ -126,21 +125,18 @@ class PoolShard:
             chunk = behind[-1 - self.spec.shard * len(behind) // self.spec.shards]
             yield from self._chunk(model, part, chunk, batches_of(order, size, chunk))
 
-    def on_embedded(self, count: int) -> None:
-        """Hook after each encoded batch of `count` texts; cluster/actors.py overrides it to count them."""
-
     def block(self, model: Model, part: str, start: int, stop: int) -> Block:
         """The shard's texts number start to stop of a part, with their vectors."""
-        held = self._part(model, part)
+        held = self.texts_of(model, part)
         return Block(held.rows[start:stop], held.vectors[start:stop])
 
     def sample_size(self, model: Model, part: str) -> int:
         """How many texts the index of a part learns from; 0 when it has nothing to learn."""
-        return sample_size(self.spec.search.index, self._part(model, part).vectors.shape[1])
+        return sample_size(self.spec.search.index, self.texts_of(model, part).vectors.shape[1])
 
     def vectors_of(self, model: Model, part: str, rows: Rows) -> Block:
         """The shard's own of these rows."""
-        held = self._part(model, part)
+        held = self.texts_of(model, part)
         # Not np.isin, which sorts all rows of the shard.
         own = np.unique(np.searchsorted(held.rows, rows[is_in(rows, held.rows)]))
         return Block(held.rows[own], held.vectors[own])
@@ -151,7 +147,7 @@ class PoolShard:
 
     def sum_cells(self, model: Model, part: str, rows: Rows, centroids: Centroids, pieces: int) -> list[CellSums]:
         """Add up the shard's own of these sorted rows by their nearest centroids; return pieces of the cells."""
-        held = self._part(model, part)
+        held = self.texts_of(model, part)
         own = np.flatnonzero(is_in(held.rows, rows))
         return sum_by_cell(held.vectors, own, centroids, self.spec.device).pieces(pieces)
 
@@ -177,7 +173,7 @@ class PoolShard:
         See knn_merge.nearest and knn_rounds. trained: the result of `train_index` for all shards. right_offsets: as in
         Block; then the nearest are those of the highest score, by an index that compares all texts.
         """
-        held = self._part(model, part)
+        held = self.texts_of(model, part)
         if not len(held.rows):
             return np.full((len(queries.rows), 1), -np.inf), np.full((len(queries.rows), 1), NONE)
         if right_offsets is None:
@@ -190,16 +186,16 @@ class PoolShard:
 
     def probed(self, model: Model, part: str, queries: Block, trained: Bytes | None = None) -> Block:
         """Return queries with the cells that the indexes of all shards search for each, if they have cells."""
-        held = self._part(model, part)
+        held = self.texts_of(model, part)
         return self._index(part, held, trained).probed(queries) if len(held.rows) else queries
 
     def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
-        return exact_neighbors(self._part(model, part), queries, count, self.spec.device)
+        return exact_neighbors(self.texts_of(model, part), queries, count, self.spec.device)
 
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
-        held = self._part(model, part)
+        held = self.texts_of(model, part)
         cosines = np.full(len(pairs), np.nan)
         own = np.flatnonzero(is_in(pairs[:, 1], held.rows))
         left, right = np.searchsorted(queries.rows, pairs[own, 0]), np.searchsorted(held.rows, pairs[own, 1])
@@ -211,29 +207,29 @@ class PoolShard:
     ) -> NegativeCounts:
         """Count every pair of the queries with the shard's texts except the `hidden` (k, 2).
 
-        Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count
+        Cells of the float32 product within MARGIN of a threshold are recomputed in float64, so that the count
         does not depend on blocks or shards. In a symmetric task only pairs left < right, each of which is met once.
         """
-        held = self._part(model, part)
-        return count_block(queries, held, hidden, request, model.scorer, self._rule, self.spec.device)
+        held = self.texts_of(model, part)
+        return count_block(queries, held, hidden, request, model.scorer, self.rule, self.spec.device)
 
     def count_partners(
         self, model: Model, part: str, queries: Block, score: float, space: PairSpace, excluded: Keys
     ) -> Rows:
         """How many (b,) of the shard's texts have at least a score with each query. See ForbiddenPairs.of."""
-        forbidden = ForbiddenPairs.of(space, excluded, self._rule)
-        return count_partners(queries, self._part(model, part), score, forbidden, self.spec.device)
+        forbidden = ForbiddenPairs.of(space, excluded, self.rule)
+        return count_partners(queries, self.texts_of(model, part), score, forbidden, self.spec.device)
 
     def keys_here(self, model: Model, part: str, keys: Keys, width: int) -> Keys:
         """(n,) keys of pairs, made with `width` -> those whose right text is here, in their order."""
-        return keys[is_in(keys % width, self._part(model, part).rows)]
+        return keys[is_in(keys % width, self.texts_of(model, part).rows)]
 
     def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
         """(n, 2) pairs of the queries with texts here -> (n,) cosines, so exact that counts at the thresholds are."""
-        return score_pairs(queries, self._part(model, part), pairs, thresholds, self.spec.device)
+        return score_pairs(queries, self.texts_of(model, part), pairs, thresholds, self.spec.device)
 
     @cached_property
-    def _rule(self) -> PairRule | None:
+    def rule(self) -> PairRule | None:
         """Which pairs of the task can match."""
         folder = fetched_tokens(storage_path(self.spec.folder))
         return read_rule(folder, symmetric=not (folder / "right").exists())
@@ -246,14 +242,22 @@ class PoolShard:
 
     def _rule_of(self, part: str) -> PairRule | None:
         """Return the rule for queries of the other side."""
-        return self._rule.turned if self._rule is not None and part.startswith("left") else self._rule
+        return self.rule.turned if self.rule is not None and part.startswith("left") else self.rule
 
-    def _part(self, model: Model, part: str) -> Block:
-        self._use(model)
-        if part not in self._vectors:
-            for _ in self.embed(model, part):
-                pass
+    def texts_of(self, model: Model, part: str) -> Block:
+        """Return the shard's texts of a part with their vectors, which are made if they are not there."""
+        if not self.has_vectors(model, part):
+            deque(self.embed(model, part), maxlen=0)
         return self._vectors[part]
+
+    def has_vectors(self, model: Model, part: str) -> bool:
+        """Return whether the vectors of a part under these weights are there; those of other weights are dropped."""
+        self._use(model)
+        return part in self._vectors
+
+    def has_index(self, part: str) -> bool:
+        """Return whether the index of a part has been made."""
+        return part in self._indexes
 
     def _use(self, model: Model) -> None:
         """Drop cached vectors and indexes if the model changed."""

@@ -55,7 +55,7 @@ class VectorStore:
         self._weights, self._size = "", 0
 
     def select(self, kind: str, digest: str) -> None:
-        """Change to weights of a kind: no vectors are in memory any more, and kept files of others of this kind go.
+        """Change to weights of a kind: drop the vectors in memory, and delete files of other weights of this kind.
 
         Only the shard's own: another shard may read its files.
         """
@@ -140,7 +140,7 @@ def vector_folder(pool: StoragePath) -> StoragePath:
 
 
 def single(vectors: Vectors) -> torch.Tensor:
-    """(n, d) vectors in float32, for products: a copy where they are of 16 bits, mapped, or what Ray handed over."""
+    """(n, d) vectors in float32, for products: a copy where they are of 16 bits, mapped or read-only."""
     # torch cannot express what is read-only.
     return torch.from_numpy(np.require(vectors, np.float32, "W"))
 

@@ -1,4 +1,4 @@
-"""An append-only file of JSON objects: each is on disk before its writer goes on.
+"""An append-only file of JSON objects: each is on disk before its writer continues.
 
 A line is a checksum and an object as JSON, whose number is that of the line, from 1. A process that is killed while it
 writes leaves a last line without its end. It was never acknowledged: readers leave it out, and the next writer cuts it
@@ -23,14 +23,12 @@ Change = Mapping[str, Any]
 class LogReader:
     """Reads the changes of a log that a writer in another process may extend."""
 
-    def __init__(
-        self, path: Path, cure: str, valid: Callable[[Change], bool], number: int = 0, offset: int = 0
-    ) -> None:
-        """number: of the last change before byte `offset`, where reading begins; cure: of damage, for the error.
+    def __init__(self, path: Path, fix: str, valid: Callable[[Change], bool], number: int = 0, offset: int = 0) -> None:
+        """number: of the last change before byte `offset`, where reading begins; fix: of damage, for the error.
 
         valid: whether a change has the fields, and the types of values, that its writer writes.
         """
-        self.path, self.cure, self.valid, self.number, self.offset = path, cure, valid, number, offset
+        self.path, self.fix, self.valid, self.number, self.offset = path, fix, valid, number, offset
         self._last = b""
 
     def read_new(self) -> list[Change]:
@@ -43,13 +41,13 @@ class LogReader:
             with self.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size < self.offset:
-                    raise BadFile(f"{self.path} has {size:,} bytes and had {self.offset:,}; {self.cure}")
+                    raise BadFile(f"{self.path} has {size:,} bytes and had {self.offset:,}; {self.fix}")
                 file.seek(self.offset - len(self._last))
                 content = file.read()
         except OSError as error:
-            raise BadFile(f"{self.path} cannot be read ({error.strerror}); {self.cure}") from error
+            raise BadFile(f"{self.path} cannot be read ({error.strerror}); {self.fix}") from error
         if not content.startswith(self._last):
-            raise BadFile(f"{self.path}: change {self.number:,} is another one than before; {self.cure}")
+            raise BadFile(f"{self.path}: change {self.number:,} is another one than before; {self.fix}")
         changes, offset = list[Change](), self.offset
         # Not splitlines(), which takes other bytes for the end of a line, too.
         lines = content[len(self._last) :].split(b"\n")[:-1]
@@ -64,26 +62,26 @@ class LogReader:
     def _parsed(self, line: bytes, number: int, place: str) -> Change:
         checksum, _, content = line.partition(b" ")
         if checksum != b"%08x" % crc32(content):
-            raise BadFile(f"{place}: the change {number:,} is damaged; {self.cure}")
+            raise BadFile(f"{place}: the change {number:,} is damaged; {self.fix}")
         try:
             change = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise BadFile(f"{place}: the change {number:,} is no JSON ({error}); {self.cure}") from error
+            raise BadFile(f"{place}: the change {number:,} is no JSON ({error}); {self.fix}") from error
         # A checksum can be computed for any line: another program may have written it.
         if not isinstance(change, dict) or type(change.get("number")) is not int:
-            raise BadFile(f"{place}: the change {number:,} has no number; {self.cure}")
+            raise BadFile(f"{place}: the change {number:,} has no number; {self.fix}")
         if change["number"] != number:
-            raise BadFile(f"{place}: change {change['number']:,} stands where change {number:,} belongs; {self.cure}")
+            raise BadFile(f"{place}: change {change['number']:,} stands where change {number:,} belongs; {self.fix}")
         if not self.valid(change):
-            raise BadFile(f"{place}: the change {number:,} is not as al_ray writes it; {self.cure}")
+            raise BadFile(f"{place}: the change {number:,} is not as al_ray writes it; {self.fix}")
         return change
 
 
 class LogWriter:
     """Appends changes to a log. Only one process at a time may have one: the caller has locked the folder."""
 
-    def __init__(self, path: Path, cure: str, number: int, offset: int) -> None:
-        """number: of the last complete change; offset: of its end. What follows is cut off. cure: of a full disk."""
+    def __init__(self, path: Path, fix: str, number: int, offset: int) -> None:
+        """number: of the last complete change; offset: of its end. What follows is cut off. fix: of a full disk."""
         self.path, self.number, self.offset = path, number, offset
         self.broken, self._closed = "", False
         try:
@@ -93,7 +91,7 @@ class LogWriter:
             os.fsync(self._file)
             sync(path.parent)
         except OSError as error:
-            raise BadFile(f"{path} cannot be written ({error.strerror}); {cure}") from error
+            raise BadFile(f"{path} cannot be written ({error.strerror}); {fix}") from error
 
     def append(self, **fields: Any) -> Change:
         """Write a change and return it when it is on disk; BadFile if it is not, and then it is not in the file."""

@@ -61,7 +61,7 @@ class BoundedParquet:
         self._check_chunks(size)
         self.most = max(LEAST, RATIO * size)
         sizes = [max(VALUE * chunk.num_values, chunk.total_uncompressed_size) for chunk in self._chunks()]
-        self._refuse(max(sum(sizes), VALUE * self.metadata.num_rows))
+        self._check_size(max(sum(sizes), VALUE * self.metadata.num_rows))
         # A text may be as long as a whole chunk, and each row refer to it.
         texts = [chunk for chunk in self._chunks() if chunk.physical_type == "BYTE_ARRAY"]
         texts = [chunk for chunk in texts if chunk.num_values * chunk.total_uncompressed_size > LEAST]
@@ -105,7 +105,7 @@ class BoundedParquet:
             table = self._read_few(groups, names)
         else:
             table = self.parquet.read_row_groups(groups, names, use_threads=group is None)
-        self._refuse(sum(map(_expanded, table.columns)))
+        self._check_size(sum(map(_expanded, table.columns)))
         for place, field in enumerate(table.schema):
             kind = self.schema.field(place if names is None else self.schema.get_field_index(field.name)).type
             if kind != field.type:
@@ -117,10 +117,10 @@ class BoundedParquet:
         for batch in self.parquet.iter_batches(FEW, groups, names):
             batches.append(batch)
             taken += batch.nbytes
-            self._refuse(taken)
+            self._check_size(taken)
         return pa.Table.from_batches(batches).combine_chunks() if batches else self.parquet.read_row_groups([], names)
 
-    def _refuse(self, taken: int) -> None:
+    def _check_size(self, taken: int) -> None:
         if taken > self.most:
             raise pa.ArrowInvalid(
                 f"its values take {taken:,} bytes of memory, and a file of this size may take {self.most:,}"

@@ -54,7 +54,7 @@ class ConditionalStore:
         """Write an object if it has this tag (None: if there is none) and return its new tag; else raise Refused.
 
         writer: a name of this write, or of the only process that uses it, stored with the object. A request whose
-        reply was lost is sent again and then finds the object changed, by itself: the name tells.
+        reply was lost is sent again and then finds the object changed; the name shows that it was changed by itself.
         """
         for _ in range(TRIES):
             try:
@@ -63,7 +63,7 @@ class ConditionalStore:
                 now, author = self._head(key)
                 if now is not None and author == writer:
                     return now
-                # Otherwise a request beside this one has not changed the object after all: S3 asks to try again.
+                # Otherwise a concurrent request failed to change the object: S3 asks to try again.
                 if now != tag:
                     raise
         raise BadFile(f"{self.uri(key)} is being written by another process; wait for it, then rerun the same command")

@@ -43,7 +43,7 @@ def fetched(folder: StoragePath, without: Sequence[str] = ()) -> Path:
     sizes = {copy / local_name(uri, folder): size for uri, size, _ in objects}
     with WriteErrors(cache):
         cache.mkdir(mode=0o700, exist_ok=True)
-        refuse_foreign(cache)
+        check_cache_owner(cache)
         with FileLock(f"{copy}.lock"):
             if not all(path.is_file() and path.stat().st_size == size for path, size in sizes.items()):
                 shutil.rmtree(copy, ignore_errors=True)
@@ -66,7 +66,7 @@ def local_file(path: StoragePath) -> Iterator[Path]:
         yield copy
 
 
-def refuse_foreign(cache: Path) -> None:
+def check_cache_owner(cache: Path) -> None:
     """Raise BadFile for a cache that another user has made in the folder of temporary files, or may write into."""
     status = cache.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
@@ -82,7 +82,7 @@ def local_name(uri: Uri, folder: Uri) -> str:
 
 
 def _objects(folder: Uri, without: Sequence[str]) -> list[tuple[Uri, int, int]]:
-    """Return the objects of a folder, but for those below a name that matches a pattern."""
+    """Return the objects of a folder, except those below a name that matches a pattern."""
     return [
         (uri, size, written)
         for uri, size, written in folder.objects()

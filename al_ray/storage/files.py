@@ -58,13 +58,13 @@ def written_by(path: StoragePath) -> str | None:
     return content.get(WRITER) if isinstance(content, dict) else None
 
 
-def refuse_newer(path: StoragePath, version: object) -> None:
+def check_version(path: StoragePath, version: object) -> None:
     """BadFile for a file of a later al_ray, whose folders may mean something else. Patch levels make no difference."""
     numbers = re.match(r"(\d+)\.(\d+)", str(version))
     own = __version__.split(".")
     if numbers is None or [*map(int, numbers.groups())] > [*map(int, own[:2])]:
-        cure = "install that version, or a later one"
-        raise BadFile(f"{path} was written by al_ray {version}, and this is al_ray {__version__}; {cure}")
+        fix = "install that version, or a later one"
+        raise BadFile(f"{path} was written by al_ray {version}, and this is al_ray {__version__}; {fix}")
 
 
 def write_text(path: StoragePath, text: str) -> None:
@@ -177,7 +177,7 @@ def _lives(process: int) -> bool:
     return process != os.getpid()
 
 
-def refuse_folder(option: str, path: StoragePath) -> None:
+def check_is_no_folder(option: str, path: StoragePath) -> None:
     """BadOption, before any work, if the path of an output file is a folder."""
     if path.is_dir():
         raise BadOption(f"{option} {path} is a folder; give the name of a file in it")
@@ -195,44 +195,44 @@ def sync(path: Path) -> None:
 def read_json(
     path: StoragePath,
     names: Sequence[str] | Mapping[str, Any] = (),
-    cure: str = "restore it, or start again in another `out`",
+    fix: str = "restore it, or start again in another `out`",
 ) -> Any:
-    """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names.
+    """Read JSON; BadFile with what to do for a file that is missing, truncated, or lacks one of the names.
 
-    BadFile, too, for one that a later al_ray wrote (see `refuse_newer`); the version is left out of the content.
+    BadFile, too, for one that a later al_ray wrote (see `check_version`); the version is left out of the content.
     names: of fields, with the type of each if they are a mapping.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+        raise BadFile(f"{path} cannot be read ({error}); {fix}") from error
     if isinstance(content, dict) and WRITER in content:
-        refuse_newer(path, content.pop(WRITER))
-    check_fields(path, content, names, cure)
+        check_version(path, content.pop(WRITER))
+    check_fields(path, content, names, fix)
     return content
 
 
-def check_fields(place: object, content: Any, names: Sequence[str] | Mapping[str, Any], cure: str) -> None:
-    """Raise BadFile with the cure if a JSON object lacks one of the names, or has a value of another type.
+def check_fields(place: object, content: Any, names: Sequence[str] | Mapping[str, Any], fix: str) -> None:
+    """Raise BadFile with what to do if a JSON object lacks one of the names, or has a value of another type.
 
     place: of the object. names: as `read_json` takes them.
     """
     lacks = [name for name in names if not isinstance(content, dict) or name not in content]
     if lacks:
-        raise BadFile(f"{place} lacks {', '.join(lacks)}; {cure}")
+        raise BadFile(f"{place} lacks {', '.join(lacks)}; {fix}")
     if isinstance(names, Mapping):
         for name, kind in names.items():
             if not fits(content[name], kind):
-                raise BadFile(f"{place} has {content[name]!r} as {name}; {cure}")
+                raise BadFile(f"{place} has {content[name]!r} as {name}; {fix}")
 
 
-def file_in(folder: StoragePath, name: Any, place: object, cure: str) -> StoragePath:
+def file_in(folder: StoragePath, name: Any, place: object, fix: str) -> StoragePath:
     """Return a file or folder directly in a folder; BadFile for a name that leads elsewhere, such as "../x".
 
     place: the file that has the name.
     """
     if not isinstance(name, str) or name in ("", ".", "..") or any(one in name for one in "/\\\0"):
-        raise BadFile(f"{place} has {name!r} as the name of a file in {folder}; {cure}")
+        raise BadFile(f"{place} has {name!r} as the name of a file in {folder}; {fix}")
     return folder / name
 
 
@@ -240,7 +240,7 @@ def read_parquet(
     path: StoragePath,
     schema: pa.Schema | None = None,
     columns: list[str] | None = None,
-    cure: str = "restore it",
+    fix: str = "restore it",
     lacking: Sequence[str] = (),
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> pa.Table:
@@ -252,7 +252,7 @@ def read_parquet(
     try:
         with path.open("rb") as file:
             parquet = BoundedParquet(file)
-            _refuse_other_columns(path, _renamed(parquet.schema, renamed), schema, cure)
+            _check_columns_of_file(path, _renamed(parquet.schema, renamed), schema, fix)
             table = parquet.read(columns)
             # pyarrow drops the metadata of the table.
             table = table.rename_columns(_renamed(table.schema, renamed).names).replace_schema_metadata(
@@ -261,10 +261,10 @@ def read_parquet(
         # Finds texts that are not UTF-8, among others.
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).partition(chr(10))[0]}); {cure}") from error
+        raise BadFile(f"{path} cannot be read ({str(error).partition(chr(10))[0]}); {fix}") from error
     for name in schema.names if schema is not None else ():
         if table[name].null_count and name not in lacking:
-            raise BadFile(f"{path} has empty cells in column {name!r}; {cure}")
+            raise BadFile(f"{path} has empty cells in column {name!r}; {fix}")
     return table
 
 
@@ -272,9 +272,9 @@ def _renamed(there: pa.Schema, renamed: Mapping[str, str]) -> pa.Schema:
     return pa.schema([column.with_name(renamed.get(column.name, column.name)) for column in there])
 
 
-def _refuse_other_columns(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, cure: str) -> None:
+def _check_columns_of_file(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, fix: str) -> None:
     if schema is not None and (there.names != schema.names or there.types != schema.types):
-        raise BadFile(f"{path} holds {', '.join(there.names)}, not what this al_ray wrote; {cure}")
+        raise BadFile(f"{path} holds {', '.join(there.names)}, not what this al_ray wrote; {fix}")
 
 
 def trained_encoder(folder: StoragePath, content: Mapping[str, Any], source: StoragePath) -> StoragePath | None:

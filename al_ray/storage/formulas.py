@@ -9,7 +9,7 @@ import pyarrow.compute
 compute: Any = pyarrow.compute
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What such a cell begins with."""
+"""First characters of such a cell."""
 PATTERN = "^[" + "".join(f"\\x{{{ord(sign):x}}}" for sign in FORMULA) + "]"
 
 

@@ -58,7 +58,7 @@ class Lease:
     over, so a killed process locks a folder no longer than that. An owner that was suspended or cut off from the store,
     and whose lease another took over, is interrupted and ends with FolderInUse.
 
-    With conditional writes (storage/fence.py) one process gets the lease, however many come at once, and an owner that
+    With conditional writes (storage/fence.py) one process gets the lease, however many ask at once, and an owner that
     has lost it cannot write with the fence any more.
 
     Without them (other stores than S3, and servers of S3 that refuse or ignore conditions) the last of several that
@@ -76,7 +76,7 @@ class Lease:
         self.thread = threading.Thread(target=self._live, daemon=True)
 
     def __enter__(self) -> Uri:
-        self.take(self.refuse_living())
+        self.take(self.require_expired())
         self._listen()
         self.thread.start()
         return replace(self.folder, fence=self.fence)
@@ -97,7 +97,7 @@ class Lease:
         if not self._renew():
             self.at.unlink(missing_ok=True)
 
-    def refuse_living(self) -> str | None:
+    def require_expired(self) -> str | None:
         """Return the tag of a lease that nobody renews, None if there is none; FolderInUse if it is renewed.
 
         The tag changes whenever the object does.

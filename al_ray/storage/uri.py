@@ -35,7 +35,7 @@ class Uri:
 
     path: bucket and key; query: what pyarrow.fs.FileSystem.from_uri takes, such as endpoint_override and region.
     Credentials are those of the environment (AWS_ACCESS_KEY_ID and its like, or the machine's role).
-    Errors of the store become BadFile with the URI and the cure.
+    Errors of the store become BadFile with the URI and the fix.
     fence: of a folder that this process has locked (storage/lock.py) and all below; it is not sent to other processes.
     """
 
@@ -216,7 +216,7 @@ def storage_path(text: str) -> StoragePath:
     if not mark:
         return local_path(text)
     path, _, query = rest.partition("?")
-    refuse_secrets(text)
+    check_no_secrets(text)
     path = path.strip("/")
     if not path or "//" in path or scheme == "file":
         raise BadOption(
@@ -232,12 +232,12 @@ def local_path(path: str | Path, option: str = "") -> Path:
     """
     if not COLLAPSED.match(str(path)):
         return Path(path)
-    cure = "give a local path" if option else "give it as a text such as s3://bucket/folder, not as a pathlib.Path"
-    raise BadOption(f"{option} {path} is a URI; {cure}".lstrip())
+    fix = "give a local path" if option else "give it as a text such as s3://bucket/folder, not as a pathlib.Path"
+    raise BadOption(f"{option} {path} is a URI; {fix}".lstrip())
 
 
-def refuse_secrets(
-    uri: str, option: str = "", cure: str = "remove it, and set it as AWS_SECRET_ACCESS_KEY or its like"
+def check_no_secrets(
+    uri: str, option: str = "", fix: str = "remove it, and set it as AWS_SECRET_ACCESS_KEY or its like"
 ) -> None:
     """Raise BadOption for a URI with a password, or with the value of a key in its query; the message lacks them.
 
@@ -250,10 +250,10 @@ def refuse_secrets(
     # A secret key of AWS may have a slash, and then ends after the first one: only a port may follow a colon.
     _, colon, port = re.sub(r"^\[[0-9a-f:.]*\]", "", host.lower()).partition(":")
     if "@" in host or (colon and (not port.isdecimal() or "@" in path)):
-        raise BadOption(f"{option}{scheme}://...@{path.rpartition('@')[2]} holds a password; {cure}")
+        raise BadOption(f"{option}{scheme}://...@{path.rpartition('@')[2]} holds a password; {fix}")
     options = parse_qsl(query)
     if any("@" in value or re.fullmatch(SECRET, name, re.IGNORECASE) for name, value in options):
-        raise BadOption(f"{option}{scheme}://{path}?... holds a secret in its query; {cure}")
+        raise BadOption(f"{option}{scheme}://{path}?... holds a secret in its query; {fix}")
 
 
 def put_folder(local: Path, folder: Uri, last: str) -> None:
@@ -280,12 +280,12 @@ def _store(scheme: str, bucket: str, query: str) -> fs.FileSystem:
     try:
         return fs.FileSystem.from_uri(f"{uri}?{'&'.join(filter(None, queries))}")[0]
     except pa.ArrowInvalid as error:
-        cure = "give one such as s3://bucket/folder?region=eu-west-1"
-        raise BadOption(f"{Uri(scheme, bucket, query)} is not an object store ({error}); {cure}") from error
+        fix = "give one such as s3://bucket/folder?region=eu-west-1"
+        raise BadOption(f"{Uri(scheme, bucket, query)} is not an object store ({error}); {fix}") from error
 
 
 class _StoreErrors:
-    """Context of calls to a store: its errors become BadFile with the URI and the cure."""
+    """Context of calls to a store: its errors become BadFile with the URI and the fix."""
 
     def __init__(self, uri: Uri, what: str = "read") -> None:
         self.uri, self.what = uri, what

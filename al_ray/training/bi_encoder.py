@@ -94,7 +94,7 @@ def train(
     pairs.
     """
     pairs = len(labelled[0])
-    refuse_few(pairs, config.workers)
+    require_enough_pairs(pairs, config.workers)
     if config.frozen_layers:
         config = replace(config, frozen_layers=freeze(encoder, tokens[0], config))
     batches = Batches(
@@ -120,12 +120,12 @@ def train(
     yield from fit(optimiser, states, batches, backward, checkpoint, group)
 
 
-def refuse_few(pairs: int, workers: int) -> None:
+def require_enough_pairs(pairs: int, workers: int) -> None:
     """Raise TrainingFailed for fewer than two pairs, or fewer than one per worker."""
     if pairs < max(2, workers):
         several = f" by {workers} workers", ", or fewer `training.workers`"
-        who, cure = several if workers > 1 else ("", "")
-        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{cure}")
+        who, fix = several if workers > 1 else ("", "")
+        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{fix}")
 
 
 def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> int:
@@ -185,7 +185,7 @@ def both_sides(
 
 
 def passes_of_step(pairs: int, on_gpu: bool) -> int:
-    """Return the forward passes of a step with so many pairs, whose prompts allow both sides together."""
+    """Return the forward passes of a step with this number of pairs, whose prompts allow both sides together."""
     return 1 if on_gpu else ceil(2 * pairs / PASS)
 
 

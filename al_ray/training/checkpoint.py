@@ -78,9 +78,9 @@ class Checkpoint:
 
 
 def _save(tensors: dict[str, torch.Tensor], path: Path, about: dict[str, str]) -> None:
-    """Write a file of safetensors, which writes another one first, beside it, whose name tells nobody whose it is.
+    """Write a file of safetensors, in a temporary folder that `remove_unfinished` removes if the process is killed.
 
-    So both are in a folder that `remove_unfinished` knows, should the process be killed.
+    safetensors first writes a temporary file beside it, whose name does not say which process it belongs to.
     """
     with tempfile.TemporaryDirectory(prefix=f".{NAME}.{os.getpid()}-", dir=path.parent) as folder:
         save_file(tensors, Path(folder) / NAME, about)

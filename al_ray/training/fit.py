@@ -105,7 +105,7 @@ def fit(
             losses[read] = torch.stack(unread).double().cpu()
             unread.clear()
             if rate:
-                _refuse_infinite(losses[read], optimiser.steps, read.start, rate)
+                _require_finite(losses[read], optimiser.steps, read.start, rate)
         optimiser.step()
         if checkpoint is not None and due:
             progress = {"progress": {"losses": losses}} if rate else {}
@@ -120,7 +120,7 @@ def steps_at_once(device: str) -> int:
     return 1 if device == "cpu" else READ
 
 
-def _refuse_infinite(losses: torch.Tensor, steps: int, taken: int, rate: str) -> None:
+def _require_finite(losses: torch.Tensor, steps: int, taken: int, rate: str) -> None:
     """Raise TrainingFailed if one of the losses after the first `taken` steps is not finite."""
     for place, loss in enumerate(losses.tolist()):
         if not math.isfinite(loss):

@@ -1,4 +1,4 @@
-"""Which labels an encoder learns from, and which the matcher that looks at its cosines.
+"""Which labels train an encoder, and which train the matcher that uses its cosines.
 
 An encoder moves the cosines of the very pairs that it was trained on further apart than those of other pairs. A matcher
 that learned from those would trust the cosine too much; so each learns from left texts of its own, as the stages of

@@ -122,15 +122,15 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
 
 def _read_matched(folder: StoragePath) -> Model:
     """Read a model with a matcher, in its run or copied; BadOption for one of an earlier al_ray, BadFile if damaged."""
-    cure = f"restore it, or move {folder} away"
-    content = read_json(folder / SCORER, dict.fromkeys(("digest", "encoder"), str), cure)
+    fix = f"restore it, or move {folder} away"
+    content = read_json(folder / SCORER, dict.fromkeys(("digest", "encoder"), str), fix)
     if "reference" not in content:
         raise BadOption(
             f"{folder} has a matcher of an earlier al_ray, which works in its run alone; give its run "
             "(`al_ray.match(..., model=RUN)`), or train it again (`al_ray.run`)"
         )
     fitted = dict.fromkeys(("weight", "bias", "loss"), (int, float))
-    check_fields(folder / SCORER, content, {**fitted, "outcome": str, "reference": str}, cure)
+    check_fields(folder / SCORER, content, {**fitted, "outcome": str, "reference": str}, fix)
     weight, bias, loss = (float(content[name]) for name in fitted)
     scorer = Scorer(weight, bias, loss, content["outcome"], matcher=True)
     path = folder.resolve()
@@ -147,15 +147,15 @@ def _read_matched(folder: StoragePath) -> Model:
 
 def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig]:
     """Return the options by which the model of a folder with a matcher encodes texts and finds candidates."""
-    cure = f"restore it, or move {folder} away"
-    content = read_json(folder / SCORER, {"encoding": dict, "candidates": dict}, cure)
+    fix = f"restore it, or move {folder} away"
+    content = read_json(folder / SCORER, {"encoding": dict, "candidates": dict}, fix)
     try:
         return from_dict(EncoderConfig, content["encoding"]), from_dict(CandidatesConfig, content["candidates"])
     except BadOption as error:
-        raise BadFile(f"{folder / SCORER}: {error}; {cure}") from error
+        raise BadFile(f"{folder / SCORER}: {error}; {fix}") from error
 
 
-def refuse_matcher(path: StoragePath) -> NoReturn:
+def raise_has_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
         f"{path} has a matcher (`RunConfig.matcher='on'`), which load_model cannot use; match with it "

@@ -1,7 +1,7 @@
 """The trainer of bi-encoders: labelled pairs to a saved model with its scorer."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -43,13 +43,16 @@ class TrainerSpec:
 
 
 class Trainer:
-    """Trains from pre-trained weights (paper, A.1) or another model. A plain class, which cluster/ makes an actor."""
+    """Trains from pre-trained weights (paper, A.1) or another model. A plain class; actors of cluster/ have one."""
 
-    def __init__(self, spec: TrainerSpec) -> None:
-        """Set the number of threads, and algorithms whose results do not change from one training to the next."""
+    def __init__(self, spec: TrainerSpec, watch: Callable[[Iterator[Step]], Iterator[Step]] = iter) -> None:
+        """Set the number of threads, and algorithms whose results do not change from one training to the next.
+
+        watch: yields the steps of a training that it is given; it sees when each begins and ends.
+        """
         torch.set_num_threads(spec.encoder.threads)
         settle_training(spec.device)
-        self.spec = spec
+        self.spec, self.watch = spec, watch
 
     def meet(self, host: str) -> Meeting:
         """Open the store of the next training's workers. For rank 0, whose machine the others reach as `host`."""
@@ -76,10 +79,6 @@ class Trainer:
         """Run `train` to its end, for a rank above 0."""
         deque(self.train(labelled, number, start, folder, meeting), maxlen=0)
 
-    def steps(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Hook through which the steps of a training go; cluster/training_group.py watches them there."""
-        return steps
-
     def _train(
         self, labelled: Labelled, number: int, start: Model | None, folder: StoragePath, group: Group
     ) -> Iterator[Step | Model]:
@@ -98,7 +97,7 @@ class Trainer:
                 encoder.use_left_prompt()
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
-            yield from self.steps(train(encoder, tokens, (pairs, labels), config, seed, checkpoint, group))
+            yield from self.watch(train(encoder, tokens, (pairs, labels), config, seed, checkpoint, group))
             if config.interpolation < 1:
                 interpolate(encoder, load(start, self.spec.encoder, pool, self.spec.device), config.interpolation)
             fit = folder.parent / FIT

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.app import options_of
 from al_ray.apps.serving.bodies import Answer, MatchBody
 from al_ray.apps.serving.http_api import make_api
@@ -31,7 +32,7 @@ FEW = 3
 class OneAnswer:
     """A service that gives the same answer to each question at once, so that a request costs what is around it."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
+    def __init__(self, answer: MatchAnswer) -> None:
         """Keep the answer."""
         self.answer = answer
 
@@ -39,19 +40,19 @@ class OneAnswer:
         """Return nothing: there is no model."""
         return {}
 
-    async def match(self, question: Question) -> dict[str, Any]:
+    async def match(self, question: Question) -> MatchAnswer:
         """Return the answer."""
         return self.answer
 
-    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+    async def put(self, texts: Sequence[Put]) -> PutCounts:
         """Raise an error: texts are not changed here."""
         raise NotImplementedError
 
-    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    async def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Raise an error: texts are not changed here."""
         raise NotImplementedError
 
-    async def write_table(self) -> dict[str, Any]:
+    async def write_table(self) -> StoredTable:
         """Raise an error: no table is written here."""
         raise NotImplementedError
 
@@ -99,9 +100,9 @@ def _encode(matcher: Matcher, texts: Sequence[str]) -> Any:
     return embed_rows(matcher.encoder, tokens, np.arange(len(tokens)))
 
 
-def _code(body: str, answer: dict[str, Any]) -> None:
+def _code(body: str, answer: MatchAnswer) -> None:
     MatchBody.model_validate_json(body)
-    Answer(**answer).model_dump_json()
+    Answer.of(answer).model_dump_json()
 
 
 def _time_api(api: Callable[..., Any], body: bytes) -> float:

@@ -37,7 +37,7 @@ WARM = 10  # Requests that are not counted.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class RecordTimings:
     """Ask for the matches of records one by one, and time each."""
 
     model: Path
@@ -61,7 +61,7 @@ class Options:
 
 def main() -> None:
     """Print the times as a table."""
-    options = parse_options(Options, "python -m benchmarks.serving.records", "Milliseconds of one record.")
+    options = parse_options(RecordTimings, "python -m benchmarks.serving.records", "Milliseconds of one record.")
     torch.set_num_threads(options.threads)
     set_threads(options.threads)
     model = open_model(storage_path(str(options.model)))
@@ -94,7 +94,7 @@ def main() -> None:
             print(store.ask(left, names, options.threads, options.seconds))
 
 
-def _ask(options: Options, encoder: TextEncoder, left: Sequence[Cells], records: KnownRecords) -> None:
+def _ask(options: RecordTimings, encoder: TextEncoder, left: Sequence[Cells], records: KnownRecords) -> None:
     """Print the times of records one by one, in this process."""
     times, found = dict[str, list[float]](), list[int]()
     for number in range(WARM + options.requests):

@@ -46,7 +46,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--right", type=Path, required=True)
     parser.add_argument("--id-column", default="id")
     parser.add_argument("--fields", required=True, help="column:String, Text or Price, with commas between them")
-    parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer, in the order bought")
+    parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer, in the order of labelling")
     parser.add_argument("--truth", type=Path, help="CSV with left_id and right_id of all matches: dedupe chooses pairs")
     parser.add_argument("--count", type=int, required=True, help="labels that are used, or asked for")
     parser.add_argument("--seed", type=int, default=0)

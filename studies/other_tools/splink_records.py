@@ -62,7 +62,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--right", type=Path, required=True)
     parser.add_argument("--id-column", default="id")
     parser.add_argument("--fields", required=True, help="column:words, name or price, with commas between them")
-    parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer, in the order bought")
+    parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer, in the order of labelling")
     parser.add_argument("--count", type=int, default=0, help="labels that are used; of these, the matches")
     parser.add_argument("--train-on", default="", help="columns on which pairs agree for EM, without --labels")
     parser.add_argument("--matches", type=int, required=True, help="number of matches, from which the prior follows")

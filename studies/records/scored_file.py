@@ -22,7 +22,7 @@ class ScoredPairs:
     scores: Path
     """CSV file with left_id, right_id and score. All pairs that it does not have are equal, below those that it has."""
     labels: Path | None = None
-    """CSV file with left_id and right_id of the labelled pairs, in the order bought, for AP over the others."""
+    """CSV file with left_id and right_id of the labelled pairs, in the order of labelling, for AP over the others."""
     count: int = 0
     """How many of --labels were used."""
     out: Path | None = None

@@ -144,8 +144,8 @@ def test_what_ended_is_said_and_how_it_goes_on():
 def test_patience_needs_a_split_to_be_measured():
     unmeasured = replace(RUN, evaluation=EvaluationConfig(splits=()))
     with pytest.raises(BadOption, match=r"give `evaluation\.splits='dev'`"):
-        StopConfig(patience=1).refuse_unmeasured(unmeasured)
+        StopConfig(patience=1).check_measured(unmeasured)
     with pytest.raises(BadOption, match=r"`stop\.gain` compares .* give `evaluation\.splits='dev'`"):
-        StopConfig(gain=0.1).refuse_unmeasured(unmeasured)
-    StopConfig(patience=1, gain=0.1).refuse_unmeasured(RUN)
-    StopConfig(labels=5).refuse_unmeasured(unmeasured)
+        StopConfig(gain=0.1).check_measured(unmeasured)
+    StopConfig(patience=1, gain=0.1).check_measured(RUN)
+    StopConfig(labels=5).check_measured(unmeasured)

@@ -120,7 +120,7 @@ def test_a_name_without_an_implementation_is_refused_wherever_it_comes_in():
     known = ", ".join(STRATEGIES)
     with pytest.raises(BadOption, match=f"`strategy` is 'likely'; give one of {known}"):
         RunConfig(task="t", strategy="likely")
-    with pytest.raises(BadOption, match=f"--strategies has likely; give some of {known}"):
+    with pytest.raises(BadOption, match=f"`strategies` has likely; give some of {known}"):
         Axes(("likely",), (0,), ("e",))
     with pytest.raises(BadOption, match="strategy is 'likely'"):
         from_dict(RunConfig, {"task": "t", "strategy": "likely"})

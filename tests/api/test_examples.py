@@ -29,12 +29,20 @@ FUNCTIONS = [
 FUNCTIONS += [al_ray.label_status, al_ray.export_labels, al_ray.import_labels]
 FUNCTIONS += [al_ray.correct_labels, al_ray.close_round]
 FUNCTIONS += [al_ray.sample_audit, al_ray.annotate, al_ray.estimate_audit]
-FUNCTIONS += [al_ray.match, al_ray.match_into, al_ray.sample_matches, al_ray.serve, al_ray.export_model]
+FUNCTIONS += [
+    al_ray.match,
+    al_ray.match_into,
+    al_ray.sample_matches,
+    al_ray.sample_clusters,
+    al_ray.serve,
+    al_ray.export_model,
+]
 FUNCTIONS += [
     al_ray.report,
     al_ray.load_model,
     al_ray.load_matcher,
     al_ray.run_grid,
+    al_ray.plan_grid,
     al_ray.plan_training,
     al_ray.train_bi_encoder,
     al_ray.train_cross_encoder,

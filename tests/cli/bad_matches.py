@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.apps.matching.folder import write_record
+from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.order import task_of
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
+from al_ray.apps.matching.incremental.state import MatchState, write_state
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_PAIRS
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus
 from al_ray.datasets.task_folder import write_task
 from tests.cli.bad_cases import HUGE
@@ -43,7 +45,8 @@ def write_known(here: Path, model: Model) -> None:
         "made_from": "texts of May",
     }  # fmt: skip
     nothing = ScoredPairs(NO_PAIRS, np.empty(0))
-    write_state(here / "known", MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, about), task)
+    state = MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, StateAbout.of_dict(about))
+    write_state(here / "known", state, task)
     write_record(here / "known", {"made_from": "texts of May"})
 
 

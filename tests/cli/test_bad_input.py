@@ -1,8 +1,9 @@
-"""Every job but `prepare pairs` (see test_prepare_pairs.py) refuses what cannot be, in one line that names the cure.
+"""Every job but `prepare pairs` (see test_prepare_pairs.py) refuses what cannot be, in one line that says what to do.
 
 No case starts a Ray; what only shows itself on one stands in test_bad_on_ray.py.
 """
 
+import importlib
 import io
 import json
 import os
@@ -10,7 +11,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +24,7 @@ from filelock import FileLock, Timeout
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import cross_encoders, grids
 from al_ray.api import evaluation as api_evaluation
 from al_ray.apps.audit import sampling
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
@@ -44,8 +48,6 @@ from al_ray.cli import (
     serve,
     train,
 )
-from al_ray.cli._evaluate import pipeline as evaluation
-from al_ray.cli._grid import pipeline as grids
 from al_ray.cli._shared import entry
 from al_ray.cluster import run as whole_run
 from al_ray.cluster import session as sessions
@@ -260,7 +262,7 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, api_evaluation, sessions, matching):
+    for module in (whole_run, cross_encoders, api_evaluation, sessions, matching):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
@@ -273,40 +275,84 @@ def no_ray(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "judge", raising=False)
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)])
-def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeypatch, capsys, number):
-    job, damage, line, words = CASES[number]
-    place = shutil.copytree(world, tmp_path / "place")
-    for name, content in damage.items():
-        whole = (place / name).read_bytes() if (place / name).exists() else b""
-        if content is None:
-            (place / name).unlink()
-        else:
+class Copies:
+    """Copies of the world: what a refusal has left as it was is used by the next case, and a changed one is not."""
+
+    def __init__(self, world: Path, folder: Path) -> None:
+        self.world, self.folder = world, folder
+        self.place: Path | None = None
+        self.sound, self.paths = dict[str, bytes](), set[Path]()
+
+    @contextmanager
+    def damaged(self, damage: Mapping[str, int | str | bytes | None]) -> Iterator[tuple[Path, dict[str, bytes]]]:
+        """A copy with damage, and the content of its files. damage: name -> so many bytes of it, another content, or no
+        file."""
+        if self.place is None:
+            self.place = Path(tempfile.mkdtemp(dir=self.folder)) / "place"
+            shutil.copytree(self.world, self.place)
+            self.sound, self.paths = files(self.place), set(self.place.rglob("*"))
+        # A case that fails leaves the next one a new copy.
+        place, self.place = self.place, None
+        before = dict(self.sound)
+        for name, content in damage.items():
+            whole = before.pop(str(place / name), b"")
+            if content is None:
+                (place / name).unlink()
+                continue
             new = whole[:content] if isinstance(content, int) else content
-            (place / name).write_bytes(new if isinstance(new, bytes) else new.encode())
-    monkeypatch.chdir(place)
-    no_ray(monkeypatch)
-    before = files(place)
-    with pytest.raises(SystemExit) as stop:
-        here(monkeypatch, job, line)
-    assert stop.value.code == 2
-    output = capsys.readouterr()
-    assert output.err.startswith("error: ")
-    assert (len(output.err.splitlines()), output.out) == (1, "")
-    assert words in output.err
-    assert files(place) == before
-    # With a lock that is left the next command would end; what else a command leaves, the first case of each job shows.
-    assert taken_locks(place) == []
-    if number != FIRST[job]:
-        return
-    for name in damage:
-        if (world / name).exists():
-            shutil.copyfile(world / name, place / name)
-        else:
-            (place / name).unlink()
-    monkeypatch.setattr(demo, "run", begins)
-    with pytest.raises(Begun) if job == "demo" else nullcontext():
-        here(monkeypatch, job, SOUND[job])
+            before[str(place / name)] = new if isinstance(new, bytes) else new.encode()
+            (place / name).write_bytes(before[str(place / name)])
+        yield place, before
+        for name in damage:
+            if str(place / name) in self.sound:
+                (place / name).write_bytes(self.sound[str(place / name)])
+        # Empty folders, locks and compiled modules, too.
+        for path in sorted(set(place.rglob("*")) - self.paths, reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        importlib.invalidate_caches()
+        self.place = place
+
+
+@pytest.fixture(scope="module")
+def copies(world, tmp_path_factory) -> Copies:
+    return Copies(world, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)])
+def test_bad_input_ends_in_one_line_and_changes_nothing(copies, monkeypatch, capsys, number):
+    job, damage, line, words = CASES[number]
+    with copies.damaged(damage) as (place, before):
+        monkeypatch.chdir(place)
+        no_ray(monkeypatch)
+        with pytest.raises(SystemExit) as stop:
+            here(monkeypatch, job, line)
+        assert stop.value.code == 2
+        output = capsys.readouterr()
+        assert output.err.startswith("error: ")
+        assert (len(output.err.splitlines()), output.out) == (1, "")
+        assert words in output.err
+        assert files(place) == before
+        # With a lock that is left the next command would end; what else a command leaves, the first case of each job
+        # shows.
+        assert taken_locks(place) == []
+
+
+@pytest.mark.parametrize("job", SOUND)
+def test_a_sound_command_follows_a_refused_one_in_the_same_folder(world, tmp_path, monkeypatch, capsys, job):
+    _, damage, line, _ = CASES[FIRST[job]]
+    with Copies(world, tmp_path).damaged(damage) as (place, _):
+        monkeypatch.chdir(place)
+        no_ray(monkeypatch)
+        with pytest.raises(SystemExit):
+            here(monkeypatch, job, line)
+        for name in damage:
+            if (world / name).exists():
+                shutil.copyfile(world / name, place / name)
+            else:
+                (place / name).unlink()
+        monkeypatch.setattr(demo, "run", begins)
+        with pytest.raises(Begun) if job == "demo" else nullcontext():
+            here(monkeypatch, job, SOUND[job])
 
 
 def test_there_are_many_cases_and_one_of_each_job_is_followed_by_a_sound_command():

@@ -6,7 +6,8 @@ import shlex
 import pytest
 
 import al_ray
-from al_ray.cli._shared.called import OF_API, as_called, commands, options_of
+from al_ray.cli._shared.called import OF_API, as_called, fields_of
+from al_ray.cli._shared.registry import COMMANDS
 from al_ray.core.naming import call, command, option
 
 
@@ -116,11 +117,11 @@ def test_the_shell_reads_the_value_that_the_text_has(value):
 def test_every_name_of_the_api_is_one_and_its_command_has_its_options():
     assert set(OF_API) <= set(al_ray.__all__)
     for name, of_api in OF_API.items():
-        assert of_api.split()[0] in commands()
+        assert of_api.split()[0] in COMMANDS
         kind = getattr(al_ray, name)
         if dataclasses.is_dataclass(kind):
-            paths = {path.partition(".")[0] for path in options_of(of_api)}
+            paths = {path.partition(".")[0] for path in fields_of(of_api)}
             lacking = {one.name for one in dataclasses.fields(kind)} - paths
             assert not lacking, f"{name}: {of_api} has no {lacking}"
         else:
-            assert options_of(of_api.partition(" --")[0])
+            assert fields_of(of_api.partition(" --")[0])

@@ -328,7 +328,7 @@ def test_logits_made_elsewhere_have_the_heuristic_figures_worked_by_hand(tmp_pat
 
 
 def test_thresholds_are_chosen_on_dev_and_kept_with_the_model_whose_weights_stay(
-    trained, tmp_path, monkeypatch, capsys
+    drawn, trained, tmp_path, monkeypatch, capsys
 ):
     run_folder = shutil.copytree(trained, tmp_path / "run")
     path = run_folder / "round-001" / "model" / "scorer.json"

@@ -5,14 +5,17 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pytest
+import tyro
 
 from al_ray.cli import audit
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._shared import entry
+from al_ray.cli._shared.blocks import Block
 from al_ray.cli._shared.help import to_tyro
+from al_ray.cli._shared.registry import COMMANDS, PAPERS
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
@@ -62,8 +65,8 @@ def pages_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     return {word: page_of(capsys, monkeypatch, name, *word.split()) for word in words or [""]}
 
 
-# Options of blocks that several commands share, which these commands do not use.
-UNUSED = {
+# Options of blocks that several commands share, which these commands leave out.
+LEFT_OUT = {
     "audit sample": {"--checkpoint-seconds"},
     "augment": {"--mapped-above", "--keep-vectors", "--shared-storage"},
     "evaluate": {"--checkpoint-seconds"},
@@ -75,18 +78,18 @@ UNUSED = {
 
 
 def test_a_command_has_no_option_of_a_shared_block_that_it_does_not_use(capsys, monkeypatch):
-    for command, unused in UNUSED.items():
+    for command, unused in LEFT_OUT.items():
         name, _, word = command.partition(" ")
         shown = options_of(pages_of(capsys, monkeypatch, name)[word])
         assert not unused & set(shown), command
         assert len(shown) > 5
     every = options_of(page_of(capsys, monkeypatch, "run"))
-    assert set().union(*UNUSED.values()) <= set(every)
+    assert set().union(*LEFT_OUT.values()) <= set(every)
 
 
 def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, monkeypatch):
     modules = program()
-    for name in entry.sentences():
+    for name in COMMANDS:
         read = set[str]()
         for module, definition in reached_from(modules, (f"al_ray.cli.{name}", "main")):
             read |= modules[module].parts[definition].attributes
@@ -95,10 +98,10 @@ def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, m
         assert fields - read == set(), name
 
 
-@pytest.mark.parametrize("name", sorted(entry.sentences()))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_option_has_a_sentence_a_default_and_a_heading(name, capsys, monkeypatch):
     assert page_of(capsys, monkeypatch, name).startswith(f"usage: al-ray {name} ")
-    assert entry.sentences()[name]
+    assert COMMANDS[name].sentence
     for page in pages_of(capsys, monkeypatch, name).values():
         assert faults(page) == []
         assert len(options_of(page)) > 0
@@ -134,7 +137,7 @@ for name in sys.argv[1:]:
 
 
 def test_help_imports_nothing_heavy():
-    names = sorted(entry.sentences())
+    names = sorted(COMMANDS)
     ended = subprocess.run([sys.executable, "-c", HELP, *names], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("usage: al-ray") >= len(names)
@@ -162,25 +165,60 @@ def test_a_default_value_replaces_the_defaults_of_the_class():
     )
 
 
+@dataclass(frozen=True)
+class Boxed:
+    """A block of its own."""
+
+    speed: int = 1
+    """Speed."""
+    secret: int = 2
+
+
 @dataclass(frozen=True, kw_only=True)
-class Less:
-    """A sample without two options of its blocks."""
+class Composed:
+    """A sample of two blocks, each in part."""
 
-    UNUSED: ClassVar[tuple[str, ...]] = ("seed", "sample.rare")
+    merged: Annotated[Sample, Block(without=("mute", "threads"), merged=True)] = field(
+        metadata={"defaults": {"size": 5}}
+    )
+    box: Annotated[tyro.conf.OmitArgPrefixes[Boxed], Block("fast", without=("secret",))] = Boxed()
 
-    seed: int = 4
-    """Seed."""
-    sample: Sample = field(default_factory=Sample)
 
-
-def test_unused_options_of_shared_blocks_are_no_flags_and_have_their_defaults(capsys):
-    assert entry.parse_options(Less, "less", "", ["--sample.size", "2"]) == Less(sample=Sample(size=2))
-    given = Less(seed=7, sample=Sample(rare=5))
-    assert entry.parse_options(Less, "less", "", [], given) == given
-    for option in ("--seed", "--sample.rare"):
+def test_a_command_has_the_options_of_its_blocks_that_are_not_left_out(capsys, monkeypatch):
+    words = ["--size", "4", "--encoder", "cnn", "--speed", "2"]
+    assert entry.parse_options(Composed, "composed", "", words) == Composed(
+        merged=Sample(size=4, encoder="cnn"), box=Boxed(speed=2)
+    )
+    assert entry.parse_options(Composed, "composed", "", []) == Composed(merged=Sample(size=5))
+    assert entry.parse_options(Composed, "composed", "", [], {"rare": 1}).merged == Sample(size=5, rare=1)
+    for option in ("--mute", "--threads", "--secret"):
         with pytest.raises(SystemExit):
-            entry.parse_options(Less, "less", "", [option, "1"])
+            entry.parse_options(Composed, "composed", "", [option, "1"])
         assert option in capsys.readouterr().err
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        entry.parse_options(Composed, "composed", "", ["--help", "all"])
+    headings = {option: heading for option, (heading, _) in options_of(capsys.readouterr().out).items()}
+    encoder = ("--encoder", "--encoder-layers", "--max-length", "--encoder-batch", "--arithmetic")
+    others = {"--size": "options", "--rare": "rare options", "--speed": "fast options"}
+    assert headings == {**dict.fromkeys(encoder, "encoder options"), **others}
+
+
+def test_what_a_command_leaves_out_keeps_the_value_that_is_given_as_a_default():
+    given = Composed(merged=Sample(mute="y", threads=7), box=Boxed(secret=5))
+    assert entry.parse_options(Composed, "composed", "", [], given) == given
+
+
+@dataclass(frozen=True)
+class Mistaken:
+    """A sample that leaves out what its block does not have."""
+
+    box: Annotated[Boxed, Block(without=("size",))] = Boxed()
+
+
+def test_a_field_that_is_left_out_exists():
+    with pytest.raises(AssertionError, match="Boxed has no field size"):
+        to_tyro(Mistaken)
 
 
 def test_bounds_are_checked_and_shown(capsys, monkeypatch):
@@ -204,10 +242,10 @@ def test_the_two_lists_of_commands_have_a_line_for_each(capsys, monkeypatch):
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"
         shown.append([line.split(maxsplit=1)[0] for line in lines if line.startswith("  ")])
-        for name, sentence in entry.sentences().items():
-            assert (name in shown[-1]) == any(line.split(maxsplit=1) == [name, sentence] for line in lines)
-    assert shown[1] == [*entry.PAPERS]
-    assert sorted(shown[0] + shown[1]) == sorted([*entry.sentences(), "papers"])
+        for name, command in COMMANDS.items():
+            assert (name in shown[-1]) == any(line.split(maxsplit=1) == [name, command.sentence] for line in lines)
+    assert shown[1] == [*PAPERS]
+    assert sorted(shown[0] + shown[1]) == sorted([*COMMANDS, "papers"])
 
 
 def test_an_unknown_command_is_an_error(capsys, monkeypatch):

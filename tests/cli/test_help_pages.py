@@ -12,6 +12,7 @@ from al_ray.cli._help.groups import OptionGroup, option_groups, subcommands
 from al_ray.cli._help.screens import SCREENS
 from al_ray.cli._shared import entry
 from al_ray.cli._shared.help import to_tyro
+from al_ray.cli._shared.registry import COMMANDS
 from al_ray.core.config.bounds import RARE, annotations
 from al_ray.core.config.sections import TrainingConfig
 
@@ -24,7 +25,7 @@ def options_of(name: str) -> Any:
 
 # "run", "labels", "labels status" and so on, each with the type of its options; None where it has subcommands.
 KINDS: dict[str, Any] = {}
-for one in entry.sentences():
+for one in COMMANDS:
     members = subcommands(options_of(one))
     KINDS |= {one: None if members else options_of(one)}
     KINDS |= {f"{one} {word}": kind for word, kind in members.items()}

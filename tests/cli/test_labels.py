@@ -405,9 +405,9 @@ def test_a_run_whose_task_is_not_there_is_told_how_it_gets_its_new_path(begun, m
     (begun / "task").rename(begun / "moved")
     path, run = begun / "run" / "config.json", begun / "run"
     absolute = path.read_text()
-    cure = f"restore it, or resume the run with its new path: python -m jobs.run --config {run} --out {run} --task TASK"
+    fix = f"restore it, or resume the run with its new path: python -m jobs.run --config {run} --out {run} --task TASK"
     error = refused(monkeypatch, capsys, "status", "--run", run)
-    assert f"{run} is a run of the task {begun / 'task'}, which does not exist; {cure}" in error
+    assert f"{run} is a run of the task {begun / 'task'}, which does not exist; {fix}" in error
     path.write_text(absolute.replace(str(begun / "task"), "tasks/small"))
     error = refused(monkeypatch, capsys, "status", "--run", run)
     assert "is a run of the task tasks/small, which does not exist here; go to the folder in which the run was" in error

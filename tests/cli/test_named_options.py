@@ -17,8 +17,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from al_ray.cli._shared import entry
 from al_ray.cli._shared.called import as_called
+from al_ray.cli._shared.registry import COMMANDS, main_of
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<!var\()(?<![\w-])--[a-z](?:[a-z0-9.-]*[a-z0-9])?")
@@ -56,7 +56,7 @@ EXCEPTIONS = {
     # plan, which lacks the option, says something else in its place.
     "al_ray.storage.files.read_json",
     # The name of the option is computed from the field.
-    "al_ray.core.config.losses.LossConfig.refuse_unused",
+    "al_ray.core.config.losses.LossConfig.check_unused_options",
     # Limits that are stored in a run folder were checked by the command that stored them.
     "al_ray.active_learning.stopping.StopConfig.__post_init__",
     # Of the oracles that a run may have, labels makes those of people alone.
@@ -66,6 +66,8 @@ EXCEPTIONS = {
     # Likewise: other commands make its defaults alone.
     "al_ray.core.config.llm.",
     "al_ray.oracles.cross_encoder.",
+    # Rules of clusters that a folder of matches holds were checked by match, which wrote them.
+    "al_ray.apps.matching.clusters.canonical.CanonicalRule.parse",
     # The options of a command of match, whose name begins it.
     "al_ray.apps.matching.model.match_command",
     # The options of a command of run, whose name begins it.
@@ -286,12 +288,12 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     def page(name: str, *words: str) -> str:
         monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help", "all"])
         with pytest.raises(SystemExit):
-            import_module(f"al_ray.cli.{name}").main()
+            main_of(name)()
         return capsys.readouterr().out
 
     monkeypatch.setenv("COLUMNS", "100")
     result: dict[str, set[str]] = {}
-    for name in entry.sentences():
+    for name in COMMANDS:
         flags = [line for line in page(name).splitlines() if re.match(r"  -", line)]
         result[name] = {match[0] for line in flags for match in OPTION.finditer(line)}
     # No command's own name: each text is shown with the names of commands.
@@ -312,7 +314,7 @@ IN_PYTHON = (
 IN_FLAGS = {
     # Of --help, and words of a command that the command line writes.
     "al_ray.core.config.oracle.ORACLES",
-    "al_ray.apps.matching.assignment_rules.assignments_help",
+    "al_ray.apps.matching.options.assignments_help",
     # Markdown of a model card, which names files and what reads them.
     "al_ray.apps.exporting.card._of_scores",
     "al_ray.apps.exporting.card._of_matcher",
@@ -375,9 +377,9 @@ def test_a_table_has_a_fixed_format_where_no_option_gives_it():
 
 WORDS = """
 class BadOption(Exception): ...
-CURE = "see --there"
+FIX = "see --there"
 def check(task):
-    raise BadOption(f"{task} is wrong; {CURE}" if task else TEXT)
+    raise BadOption(f"{task} is wrong; {FIX}" if task else TEXT)
 class Folder:
     def bind(self): raise BadOption("give --bound")
     def unused(self): raise BadOption("give --unused")

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from al_ray.api.folders import MOST_FOLDERS
 from al_ray.cli._shared import entry
-from al_ray.cli._shared.next_steps import MOST_FOLDERS, START, Step, next_steps
+from al_ray.cli._shared.next_steps import START, Step, next_steps
 from al_ray.cli.run import parse_arguments
 from al_ray.core.labels import Batch
 from al_ray.core.pairs import NO_PAIRS

@@ -115,7 +115,7 @@ def test_texts_of_several_columns_end_with_the_command_of_a_run_with_a_matcher(t
         assert last == f"next, as texts have 2 columns: python -m jobs.run {command}"
         asked = run.parse_arguments(shlex.split(command))
         read = read_task(tmp_path / f"my task {number}")
-        for split in asked.evaluation.splits:
+        for split in asked.run.evaluation.splits:
             assert len(read.measurable(split).positives)
 
 

@@ -9,7 +9,7 @@ from tests.metrics.test_guaranteed_thresholds import FEW, without_a_good_one
 
 def test_too_few_sampled_negatives_are_named_with_what_to_do():
     rules = parse_rules(["precision=0.9 guarantee=0.95"], "dev")
-    with pytest.raises(BadOption, match=r"no threshold .* only 20 negatives were sampled; give --exact"):
+    with pytest.raises(BadOption, match=r"no threshold .* only 20 negatives were sampled; give `exact`"):
         choose_all(rules, FEW)
 
 

@@ -6,8 +6,7 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli import run, train
-from al_ray.cli._grid import options as grid
+from al_ray.cli import grid, run, train
 from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.recipes import RECIPES, TUNED
 from al_ray.core.errors import BadOption
@@ -27,26 +26,26 @@ def test_the_recipe_of_the_paper_is_what_a_run_does_without_one():
 def test_a_program_gets_what_the_command_line_gets(name):
     config = RunConfig(task="task", **al_ray.recipe(name))
     for parse in (run.parse_arguments, grid.parse_arguments):
-        asked = parse([*NEEDED, "--recipe", name])
+        asked = parse([*NEEDED, "--recipe", name]).run
         assert (asked.training, asked.scoring, asked.matcher) == (config.training, config.scoring, config.matcher)
     if config.matcher == "on":
         with pytest.raises(BadOption, match=r"--recipe records trains no encoder; give it to jobs.run"):
             train.parse_arguments([*TRAIN, f"--recipe={name}"])
     else:
-        assert train.parse_arguments([*TRAIN, f"--recipe={name}"]).training == config.training
+        assert train.parse_arguments([*TRAIN, f"--recipe={name}"]).config.training == config.training
 
 
 def test_an_option_overrides_its_value_in_the_recipe_and_no_other():
-    asked = run.parse_arguments([*NEEDED, "--training.epochs", "7", "--recipe", "tuned"])
+    asked = run.parse_arguments([*NEEDED, "--training.epochs", "7", "--recipe", "tuned"]).run
     assert asked.training == replace(TUNED["training"], epochs=7)
     assert asked.scoring == TUNED["scoring"]
-    asked = run.parse_arguments([*NEEDED, "--recipe", "tuned", "--scoring.neighbourhood", "off"])
+    asked = run.parse_arguments([*NEEDED, "--recipe", "tuned", "--scoring.neighbourhood", "off"]).run
     assert (asked.training, asked.scoring.weight) == (TUNED["training"], 0)
 
 
 @pytest.mark.parametrize("loss", ["momentum", "in-batch-softmax"])
 def test_a_loss_without_a_head_keeps_the_rest_of_the_recipe(loss):
-    training = run.parse_arguments([*NEEDED, "--recipe", "tuned", "--training.loss", loss]).training
+    training = run.parse_arguments([*NEEDED, "--recipe", "tuned", "--training.loss", loss]).run.training
     assert training == replace(TUNED["training"], head="batch-norm", head_start="fixed", loss=loss)
     assert recipe_defaults([]) == {}
 

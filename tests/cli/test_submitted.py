@@ -10,6 +10,7 @@ import pytest
 from al_ray.api.reports import report
 from al_ray.api.tasks import prepare
 from al_ray.cli._shared import entry
+from al_ray.cli._shared.registry import COMMANDS
 from al_ray.core.errors import BadOption
 from al_ray.datasets.sources import Synthetic
 
@@ -65,7 +66,7 @@ def test_every_command_with_an_out_is_above(monkeypatch, capsys):
 
     monkeypatch.setenv("COLUMNS", "100")
     with_out = set[str]()
-    for name in entry.sentences():
+    for name in COMMANDS:
         commands = re.search(r"^usage: [^{]*\[-h\] \{([a-z,-]+)\}", page(name))
         for word in commands.group(1).split(",") if commands else [""]:
             if re.search(r"^  --out ", page(name, *word.split()), re.MULTILINE):

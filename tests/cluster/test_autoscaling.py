@@ -46,7 +46,7 @@ ray.init(log_to_driver=False)
 seen = [nodes()]
 with placement({"PoolShard": 5}, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=600)) as places:
     seen.append(nodes())
-    assert len(places.room.group.bundle_specs) == 5
+    assert len(places.all_slots.group.bundle_specs) == 5
 deadline = time.monotonic() + 600
 while len(nodes()) > 1 and time.monotonic() < deadline:
     time.sleep(0.5)

@@ -119,10 +119,12 @@ def unchanged(monkeypatch) -> Callable[[], int]:
     return check
 
 
-QUICK = {"a neighbourhood", "a matcher"}
+# The first has a trainer, candidates and a matcher: all that the two of MORE have but the neighbourhood of a score.
+QUICK, MORE = {"a matcher and its encoder"}, {"a neighbourhood", "a matcher"}
+MARKS = {name: () if name in QUICK else pytest.mark.more if name in MORE else pytest.mark.slow for name in RUNS}
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in RUNS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks) for name, marks in MARKS.items()])
 def test_a_run_and_what_uses_its_model_are_the_same(both, unchanged, make_task, tmp_path, name):
     symmetric, changes = RUNS[name]
     write_task(task := make_task(symmetric), tmp_path / "task", {})

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.candidates.owning import pool_actor
 from al_ray.cluster.pool.ring import GROUPS
-from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import deploy_pool, deploy_services

@@ -212,17 +212,20 @@ def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, m
 
 @pytest.mark.long
 def test_a_trainer_with_a_stuck_step_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch):
-    plain, stuck = Trainer.steps, tmp_path / "stuck"
+    plain, stuck = Trainer.__init__, tmp_path / "stuck"
 
-    def steps(self, steps):
-        for number, step in enumerate(plain(self, steps)):
-            if number > watchdog.LEAST and not stuck.exists():
-                stuck.touch()
-                threading.Event().wait()
-            yield step
+    def begin(self, spec, watch):
+        def sticking(steps):
+            for number, step in enumerate(steps):
+                if number > watchdog.LEAST and not stuck.exists():
+                    stuck.touch()
+                    threading.Event().wait()
+                yield step
+
+        plain(self, spec, lambda steps: watch(sticking(steps)))
 
     monkeypatch.setattr(watchdog, "PATIENCE_OF_STEPS", 5.0)
-    monkeypatch.setattr(training_group, "Trainer", type("Trainer", (Trainer,), {**vars(Trainer), "steps": steps}))
+    monkeypatch.setattr(training_group, "Trainer", type("Trainer", (Trainer,), {**vars(Trainer), "__init__": begin}))
     done = ended(asked, tmp_path / "run")
     assert stuck.exists()
     assert done == quiet

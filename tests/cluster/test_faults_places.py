@@ -96,7 +96,7 @@ def test_a_node_that_is_gone_for_good_ends_the_run_and_another_lets_it_go_on(clu
 
 
 @pytest.mark.long
-def test_memory_that_is_never_enough_ends_the_run_with_its_cure(cluster, asked, tmp_path, monkeypatch, capsys):
+def test_memory_that_is_never_enough_ends_the_run_with_its_fix(cluster, asked, tmp_path, monkeypatch, capsys):
     # Made here, so that workers get it by value: they know no tests.
     def nearest(self, *_: object) -> np.ndarray:
         return np.ones(2**50)

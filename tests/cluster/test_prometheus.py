@@ -14,8 +14,6 @@ import ray
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.fatal_errors import exiting_on_fatal_errors
-from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.services import RayRunServices, deploy_services
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
@@ -23,7 +21,6 @@ from al_ray.core.labels import State
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.run_folder import opened
-from al_ray.search.shard import PoolShard
 
 RUN = RunConfig(
     task="task", rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8,
@@ -102,7 +99,8 @@ def measured(make_task, folder: Path, kind: str) -> tuple[Figures, Figures]:
     return seen, wanted
 
 
-@pytest.mark.parametrize("kind", ["knn", "exact"])
+# One function counts the pairs of searches of either kind.
+@pytest.mark.parametrize("kind", ["knn", pytest.param("exact", marks=pytest.mark.more)])
 def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp_path, kind):
     # On a busy machine Ray loses figures that a process does not tell in half a second, and others come late.
     seen, wanted = Figures(), Figures()
@@ -112,9 +110,3 @@ def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp
         if seen == pytest.approx(wanted, abs=0.01):
             break
     assert seen == pytest.approx(wanted, abs=0.01)
-
-
-def test_a_counting_shard_still_spares_memory_and_bears_its_name():
-    shard = pool_actor(PoolShard)
-    assert shard.__name__ == "PoolShard"
-    assert exiting_on_fatal_errors(shard).block.__wrapped__ is PoolShard.block

@@ -89,12 +89,12 @@ def job(spec: Manifest) -> list[str]:
     if words[:3] != ["python", "-m", "jobs.run"]:
         return ["it runs no job of ours"]
     asked, found = parse_arguments(words[3:]), []
-    for option, folder in (("--task", asked.task), ("--out", str(asked.out))):
+    for option, folder in (("--task", asked.run.task), ("--out", str(asked.out))):
         if "://" not in folder:
             found.append(f"{option} is in no bucket")
     (group,) = spec["rayClusterSpec"]["workerGroupSpecs"]
     limits, most = only(group)["resources"]["limits"], group["maxReplicas"]
-    actors = asked.cluster.shards + asked.training.workers
+    actors = asked.cluster.shards + asked.run.training.workers
     room = min(
         limits.get("nvidia.com/gpu", 0) // asked.cluster.gpus_per_shard,
         int(limits["cpu"]) // asked.cluster.cpus_per_shard,

@@ -26,11 +26,12 @@ def stub():
     torch.cuda.set_per_process_memory_fraction = limit
 
 if __name__ == "__main__":
-    from al_ray.cluster.actors import actor_class
+    from al_ray.cluster.actor_host import HostSpec, start_actor
     options = {"worker_process_setup_hook": stub}
-    ray.init(address="local", num_cpus=4, num_gpus=2, include_dashboard=False, log_to_driver=False, runtime_env=options)
-    remote = ray.remote(num_cpus=1, max_restarts=1, max_task_retries=1)(actor_class(Holder))
-    each = [remote.options(num_gpus=share).remote(0) for share in (0.5, 0.5, 1, 0)]
+    # Without CPUs Ray starts no process before an actor needs it.
+    ray.init(address="local", num_cpus=0, num_gpus=2, include_dashboard=False, log_to_driver=False, runtime_env=options)
+    options = {"num_cpus": 0, "max_restarts": 1, "max_task_retries": 1}
+    each = [start_actor(HostSpec(Holder), 0, {**options, "num_gpus": share}) for share in (0.5, 1, 0)]
     found = ray.get([one.limits.remote() for one in each])
     each[0].end.options(max_task_retries=0).remote()
     found.append(ray.get(each[0].limits.remote()))
@@ -43,4 +44,4 @@ def test_each_actor_is_limited_to_its_share_of_a_gpu_and_again_when_it_is_starte
     command = [sys.executable, str(tmp_path / "actors.py"), str(tmp_path / "found")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "found").read_text() == "0.5 0.5 none none 0.5"
+    assert (tmp_path / "found").read_text() == "0.5 none none 0.5"

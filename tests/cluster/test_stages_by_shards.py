@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from al_ray.cluster.candidates.owning import OwnsCandidates, pool_actor
 from al_ray.cluster.pool import sharded_cells, sharded_pool, sharded_strata
-from al_ray.cluster.pool.ring import GROUPS, WORDS
-from al_ray.cluster.pool.shard_actor import pool_actor
+from al_ray.cluster.pool.ring import GROUPS, MAX_UPDATES
 from al_ray.cluster.pool.sharded_cells import learn_cells
 from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
@@ -113,7 +113,11 @@ def task_of(texts: int) -> Task:
 
 @contextmanager
 def pool_of(
-    task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor, index: str = "Flat"
+    task: Task,
+    shards: int,
+    shard: type[PoolShard] = DrawnVectors,
+    make: Callable[[type[PoolShard]], Callable[[ShardSpec], OwnsCandidates]] = pool_actor,
+    index: str = "Flat",
 ):
     encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=40, index=index)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
@@ -213,7 +217,7 @@ def test_an_evaluation_set_is_made_by_calls_and_bytes_that_do_not_grow_with_text
         every = CALLS["bands" if stage == "bands" else "strata"]
         wanted = {"sample_size": 1, **{name: shards * count for name, count in every.items()}, "read_strata": 1}
         assert few.calls == many.calls == wanted
-        assert many.words <= shards * (2 * WORDS + 10)
+        assert many.words <= shards * (2 * MAX_UPDATES + 10)
         # 200 to 400 hashes of each near stratum, and at most 200 numbers of rejected draws. The samples are stored by a
         # shard: in "larger" they are 11,200 keys, 90 kB.
         for one in (few, many):
@@ -229,7 +233,7 @@ def test_calls_and_bytes_grow_with_shards_and_not_with_texts(measured, stage):
         assert few.calls == many.calls
         # A search by neighbours asks one shard whether the index must be trained.
         assert sum(many.calls.values()) == shards + (stage == "knn")
-        assert many.words <= shards * (WORDS + 1)
+        assert many.words <= shards * (MAX_UPDATES + 1)
         # Words are a few bytes each.
         assert many.received <= 1.05 * few.received + 100 * many.words
     assert measured[4000, 4][stage].received <= 2.1 * measured[4000, 2][stage].received

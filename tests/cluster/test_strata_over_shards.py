@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster.pool.shard_actor import pool_actor
+from al_ray.cluster.candidates.owning import OwnsCandidates
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.workers import get_results
@@ -20,6 +20,8 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.strata import EvaluationSet, make_evaluation_set, split_by_cosine
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 from tests.cluster.drawn_sets import drawn_set
 from tests.cluster.test_stages_by_shards import BANDS, MODEL, pool_of, task_of
 from tests.search.test_search_over_shards import asked
@@ -93,8 +95,13 @@ def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process
     ],
 )
 def test_a_shard_that_dies_while_an_evaluation_set_is_made_changes_nothing(local_ray, tmp_path, method):
-    def actor(shard: type) -> type:
-        return dying_once(pool_actor(shard), method, tmp_path / "flag")
+    dying = dying_once(method, tmp_path / "flag")
+
+    def actor(shard: type[PoolShard]) -> Callable[[ShardSpec], OwnsCandidates]:
+        def make(spec: ShardSpec) -> OwnsCandidates:
+            return dying(shard(spec))
+
+        return make
 
     with pool_of(task_of(1000), 3, make=actor) as (pool, _):
         found = drawn_set(PoolSearch(pool, pool.task.split("train")), MODEL, BANDS, tmp_path)
@@ -102,16 +109,16 @@ def test_a_shard_that_dies_while_an_evaluation_set_is_made_changes_nothing(local
         assert as_lists(found) == as_lists(in_one_process(pool, MODEL, BANDS))
 
 
-def dying_once(actor: type, method: str, flag: Path) -> type:
-    """An actor whose shard 1 dies the first time that a method is called."""
+def dying_once(method: str, flag: Path) -> type[OwnsCandidates]:
+    """Actors of which that of shard 1 dies the first time that a method is called."""
 
     def call(self: Any, *arguments: Any) -> Any:
         if self.spec.shard == 1 and not flag.exists():
             flag.touch()
             os._exit(1)
-        return getattr(actor, method)(self, *arguments)
+        return getattr(OwnsCandidates, method)(self, *arguments)
 
     def stage(self: Any, *arguments: Any) -> Iterator[Any]:
         yield from call(self, *arguments)
 
-    return type("Dying", (actor,), {method: call if method.endswith("_of") else stage})
+    return type("Dying", (OwnsCandidates,), {method: call if method.endswith("_of") else stage})

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,17 +77,16 @@ class Counting:
         return torch.get_num_threads(), blas
 
 
-@pytest.fixture(params=[HERE, ON_RAY])
-def anywhere(request) -> Iterator[None]:
-    """Workers of either kind."""
+@pytest.fixture(scope="module", params=[HERE, ON_RAY])
+def anywhere(request) -> None:
+    """Workers of either kind: tests/conftest.py has them where the parameter says."""
     if request.param == ON_RAY:
         request.getfixturevalue("local_ray")
-    with workers_in_this_process(request.param == HERE):
-        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker(anywhere) -> Iterator[Any]:
+    """One worker for all tests, which leave its numbers as they are: on Ray each is a process that imports torch."""
     spec = Numbers(np.arange(4.0), [])
     with deploy(Counting, [spec], CPUS, groups={"serve": 1}) as (one,):
         yield one
@@ -117,6 +117,29 @@ def test_a_stream_yields_one_after_the_other(worker):
     assert list(stream_results(worker.count.options(num_returns="streaming").remote(5))) == [0, 1, 2, 3, 4]
 
 
+class Sequences(Counting):
+    """A worker whose stream is no generator, so that nothing can be sent into it."""
+
+    def count(self, to: int) -> Iterator[int]:
+        yield from range(to)
+
+
+def test_a_stream_may_be_made_of_any_iterators(anywhere):
+    with deploy(Sequences, [Numbers(np.zeros(1), [])], CPUS) as (worker,):
+        assert list(stream_results(worker.count.options(num_returns="streaming").remote(3))) == [0, 1, 2]
+
+
+def test_a_worker_bears_the_name_of_what_makes_its_object(anywhere):
+    def make(spec: Numbers) -> Counting:
+        return Counting(Numbers(spec.array + 1, []))
+
+    make.__name__ = "Incremented"
+    with deploy(make, [Numbers(np.zeros(2), [])], CPUS) as (worker,):
+        assert get_results(worker.add.remote()).tolist() == [1, 1]
+        title = get_results(worker.__ray_call__.remote(lambda _: Path("/proc/self/cmdline").read_text()))
+    assert in_this_process() or title.startswith("ray::Incremented")
+
+
 def test_a_worker_asks_itself_while_it_answers(worker):
     assert get_results(worker.ask.remote((worker,))).tolist() == [1, 2, 3, 4]
 
@@ -126,12 +149,11 @@ def test_errors_are_the_workers_own(worker):
         get_results(worker.refuse.remote())
 
 
-def test_a_worker_computes_with_its_own_threads_and_this_process_keeps_its_own(anywhere):
+def test_a_worker_computes_with_its_own_threads_and_this_process_keeps_its_own(worker):
     before = torch.get_num_threads(), threadpool_info()
-    with deploy(Counting, [Numbers(np.zeros(1), [])], CPUS) as (worker,):
-        assert get_results(worker.threads.remote()) == (3, {1})
-        assert (torch.get_num_threads(), threadpool_info()) == before
-        assert list(stream_results(worker.count.options(num_returns="streaming").remote(2))) == [0, 1]
+    assert get_results(worker.threads.remote()) == (3, {1})
+    assert (torch.get_num_threads(), threadpool_info()) == before
+    assert list(stream_results(worker.count.options(num_returns="streaming").remote(2))) == [0, 1]
     assert (torch.get_num_threads(), threadpool_info()) == before
 
 
@@ -150,12 +172,14 @@ def test_functions_run_in_workers_with_a_thread(anywhere):
     assert list(stream_from_workers(countdown, [(3,), (2,)], CPUS)) == [3, 2, 2, 1, 1]
 
 
-def test_places_are_there(anywhere):
+def test_places_are_there_and_a_worker_that_is_deployed_leaves_this_process_its_threads(anywhere):
+    before = torch.get_num_threads(), threadpool_info()
     with placement({"Counting": 1}, CPUS) as places, deploy(
         Counting, [Numbers(np.zeros(1), [])], places.config, places.slots("Counting")
     ) as (one,):  # fmt: skip
         assert get_results(one.add.remote()).tolist() == [0]
         peak = peak_of_workers([one])
+        assert (torch.get_num_threads(), threadpool_info()) == before
     # That of this process is the driver's.
     assert peak is None if in_this_process() else peak
     assert live_nodes() == 1

@@ -142,7 +142,7 @@ def test_a_file_that_is_changed_in_place_is_refused(tmp_path):
         ({"id": ["a", "b"], "text": pa.array([b"x", b"\xff"]).view(pa.string())}, "cannot be read"),
     ],
 )
-def test_a_damaged_file_is_named_with_its_cure(tmp_path, table, words):
+def test_a_damaged_file_is_named_with_its_fix(tmp_path, table, words):
     written(tmp_path / "t")
     pq.write_table(pa.table(table), tmp_path / "t" / "left.parquet")
     with pytest.raises(BadFile, match=rf"left\.parquet {words}.*make the task again with `al_ray\.prepare`"):
@@ -171,7 +171,7 @@ def test_rows_come_back_whatever_their_row_groups(tmp_path_factory, pairs, group
         ({"left": [1, 2], "right": [1, None]}, "has empty cells in column 'right'"),
     ],
 )
-def test_damaged_pairs_are_named_with_their_cure(tmp_path, table, words):
+def test_damaged_pairs_are_named_with_their_fix(tmp_path, table, words):
     written(tmp_path / "t")
     path = tmp_path / "t" / "dev" / "positives.parquet"
     pq.write_table(pa.table(table), path)

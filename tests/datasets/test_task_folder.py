@@ -212,7 +212,7 @@ def with_nulls(path: Path) -> None:
         (Path.unlink, "positives.parquet is missing"),
     ],
 )
-def test_a_damaged_table_is_named_with_its_cure(tmp_path, damage, said):
+def test_a_damaged_table_is_named_with_its_fix(tmp_path, damage, said):
     write_task(one_sided(), tmp_path / "t", {})
     damage(tmp_path / "t" / "train" / "positives.parquet")
     with pytest.raises(BadFile, match=f"(?s){said}.*make the task again with `al_ray.prepare`"):
@@ -233,7 +233,7 @@ def test_a_damaged_task_json_is_named(tmp_path):
             read_about(tmp_path / "t")
 
 
-def test_a_folder_that_is_no_task_is_named_with_its_cure(tmp_path):
+def test_a_folder_that_is_no_task_is_named_with_its_fix(tmp_path):
     with pytest.raises(WrongFolder, match=r"holds no task.json; make a task folder with: `al-ray prepare"):
         read_task(tmp_path)
 

@@ -114,7 +114,7 @@ def test_vectors_in_bf16_are_near_the_others():
 
 
 @pytest.mark.parametrize("damage", ["no words", "no weights", "cut weights", "other words", "fewer counts"])
-def test_a_damaged_folder_is_an_error_with_the_cure(tmp_path, damage):
+def test_a_damaged_folder_is_an_error_with_the_fix(tmp_path, damage):
     Cnn.base(CONFIG, KNOWN).save(tmp_path)
     words, weights = tmp_path / "vocab.json", tmp_path / "model.safetensors"
     about = json.loads(words.read_text())

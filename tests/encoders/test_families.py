@@ -10,10 +10,10 @@ from al_ray.core.errors import BadOption
 from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.encoder import (
     LOADERS,
+    check_frozen_layers,
+    check_prompts,
     embed_rows,
     learn_words,
-    refuse_frozen_layers,
-    refuse_prompts,
     saved,
     untrained,
     with_left_prompt,
@@ -61,9 +61,9 @@ def test_an_added_family_is_loaded_saved_and_trained_as_the_others(tmp_path):
 
 def test_what_an_added_family_lacks_is_refused_without_its_name_elsewhere(tmp_path):
     with pytest.raises(BadOption, match="encoder seven has no prompts"):
-        refuse_prompts(replace(CONFIG, prompt_left="query: "), symmetric=True)
+        check_prompts(replace(CONFIG, prompt_left="query: "), symmetric=True)
     with pytest.raises(BadOption, match="encoder seven has no layers"):
-        refuse_frozen_layers(CONFIG, 1)
+        check_frozen_layers(CONFIG, 1)
     with pytest.raises(BadOption, match="has the encoder seven, whose weights are random"):
         untrained_model(tmp_path, CONFIG, None)
     assert not compares_texts("seven")

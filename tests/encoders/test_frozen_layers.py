@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel
 
 from al_ray.core.errors import BadOption
 from al_ray.encoders.cnn import Cnn
-from al_ray.encoders.encoder import refuse_frozen_layers
+from al_ray.encoders.encoder import check_frozen_layers
 from al_ray.encoders.frozen_layers import freeze_layers, half_of
 from al_ray.encoders.transformer import Encoder
 from al_ray.encoders.vocabulary import Vocabulary
@@ -103,16 +103,16 @@ def test_more_layers_than_there_are_are_refused_with_the_limit(letters):
 
 def test_more_layers_than_an_encoder_has_are_refused_without_its_weights(letters, minilm, tmp_path):
     for none in (0, "half"):
-        refuse_frozen_layers(replace(letters, encoder="cnn"), none)
+        check_frozen_layers(replace(letters, encoder="cnn"), none)
     for name, kept, most in (("random-bert", None, 2), (minilm, None, 6), (minilm, 4, 4)):
         config = replace(letters, encoder=name, encoder_layers=kept)
-        refuse_frozen_layers(config, most)
+        check_frozen_layers(config, most)
         with pytest.raises(BadOption, match=f"more than the layers of {name}; give at most {most}"):
-            refuse_frozen_layers(config, most + 1)
+            check_frozen_layers(config, most + 1)
     with pytest.raises(BadOption, match="encoder cnn has no layers"):
-        refuse_frozen_layers(replace(letters, encoder="cnn"), 1)
+        check_frozen_layers(replace(letters, encoder="cnn"), 1)
     # What cannot be read here is refused as the encoder is loaded.
-    refuse_frozen_layers(replace(letters, encoder=str(tmp_path), encoder_layers=None), 99)
+    check_frozen_layers(replace(letters, encoder=str(tmp_path), encoder_layers=None), 99)
 
 
 @pytest.mark.parametrize("kind", ["albert", "flaubert"])

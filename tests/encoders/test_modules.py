@@ -183,12 +183,12 @@ def test_prompts_are_given_by_name_or_as_a_text(make):
     assert vectors_of(written, side="right") == pytest.approx(theirs(model, prompt="of a ship: "), abs=1e-5)
     # A name that the folder does not have is a slip, and no text.
     # Also before any weights are read.
-    for check in (Encoder.base, Encoder.refuse_prompts):
+    for check in (Encoder.base, Encoder.check_prompts):
         with pytest.raises(BadOption, match=r"`prompt_left` passge: .*its prompts are document, passage, query, sts"):
             check(replace(config, prompt_left="passge"))
-    Encoder.refuse_prompts(replace(config, prompt_left="sts", prompt_right="any text"))
+    Encoder.check_prompts(replace(config, prompt_left="sts", prompt_right="any text"))
     # What cannot be read on this machine is left to one that can.
-    Encoder.refuse_prompts(replace(config, encoder="/nowhere/at-all", prompt_left="passge"))
+    Encoder.check_prompts(replace(config, encoder="/nowhere/at-all", prompt_left="passge"))
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken"])

@@ -121,8 +121,8 @@ def test_the_first_layers_are_those_of_the_whole(minilm, config):
 @pytest.mark.parametrize("layers", [0, -1, 7])
 def test_layers_that_an_encoder_does_not_have_are_refused(minilm, layers):
     # Options refuse what no encoder has; the encoder what this one has not.
-    cure = "` is .*; give at least 1" if layers < 1 else f"={layers}`: .* 1 to 6"
-    with pytest.raises(BadOption, match=f"`encoder_layers{cure}"):
+    fix = "` is .*; give at least 1" if layers < 1 else f"={layers}`: .* 1 to 6"
+    with pytest.raises(BadOption, match=f"`encoder_layers{fix}"):
         Encoder.base(EncoderConfig(minilm, layers, 24, 8, 1))
 
 

@@ -22,8 +22,9 @@ from al_ray.apps.grid.spec import Axes, cells
 from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
+from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.order import task_of
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
+from al_ray.apps.matching.incremental.state import MatchState, write_state
 from al_ray.apps.serving.model_name import ModelName
 from al_ray.apps.serving.store import Source, StoreWriter, make_store
 from al_ray.apps.serving.text_lines import KnownText, texts_digest
@@ -32,6 +33,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import Batch, Labelled, State, make_answers
 from al_ray.core.pairs import NO_PAIRS
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.sources import Synthetic
@@ -288,7 +290,7 @@ def _matches(path: Path) -> None:
     formulas = FormulaCells(escape=False)
     write_matches(
         path / "matches",
-        Matches(pairs, scores, scores, None, by_label, ~by_label & by_label),
+        Matches(ScoredPairs(pairs, scores), None, by_label, ~by_label & by_label),
         task,
         texts=True,
         cells=formulas,
@@ -321,7 +323,7 @@ def _matches(path: Path) -> None:
         "made_from": "texts of May",
     }
     scored = ScoredPairs(pairs, scores)
-    write_state(path, MatchState(1, place, scored, pairs[2:3], NO_PAIRS, clusters, 9, about), task)
+    write_state(path, MatchState(1, place, scored, pairs[2:3], NO_PAIRS, clusters, 9, StateAbout.of_dict(about)), task)
     write_suggested(path, task, pairs, scores, np.full((4, 2), 0.3))
     write_record(path, {"made_from": "texts of May", "assign": "all", "clusters": {"number": 9}})
     sample_matches(path, 3, 0, path / "audit")

@@ -35,7 +35,7 @@ from al_ray.datasets.tables.extension import extension_of
 from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.reader import TableFormat, read_table
-from al_ray.datasets.tables.score_tables import read_scored_pairs, read_scores
+from al_ray.datasets.tables.score_tables import read_labelled_scores, read_scores
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.encoders.encoder import saved
@@ -104,12 +104,12 @@ def _labels(path: Path) -> Any:
 
 
 def _arrived(path: Path) -> Any:
-    mapping = read_state(Path("fz-matches"))[0].about["table"]
+    mapping = read_state(Path("fz-matches"))[0].about.table
     return read_arrived(MatchOptions(left=path), mapping, 24, True)
 
 
 def _scores(path: Path) -> Any:
-    return read_scores(path), read_scored_pairs(path)
+    return read_scores(path), read_labelled_scores(path)
 
 
 def _answers(folder: Path) -> Any:
@@ -147,7 +147,7 @@ def _run(folder: Path) -> Any:
     run = RunFolder(folder, read_task(storage_path(config.task)))
     state, loaded = run.state(), load_run(folder)
     others = used_seconds(run), highest_peaks(run, {}), in_force(folder, OracleConfig(), NEVER), AnswerStore(folder)
-    run.refuse_other(config)
+    run.check_same_run(config)
     return (
         others,
         state,

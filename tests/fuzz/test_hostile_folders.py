@@ -103,13 +103,13 @@ def test_a_download_stays_in_its_folder():
 def test_downloads_are_not_taken_from_a_folder_into_which_others_may_write(tmp_path):
     own, open_to_all, link = tmp_path / "own", tmp_path / "open", tmp_path / "link"
     own.mkdir(mode=0o700)
-    download.refuse_foreign(own)
+    download.check_cache_owner(own)
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     link.symlink_to(own)
     for cache in (open_to_all, link):
         with pytest.raises(BadFile, match="set another TMPDIR"):
-            download.refuse_foreign(cache)
+            download.check_cache_owner(cache)
 
 
 class Harm:

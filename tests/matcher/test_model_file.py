@@ -62,7 +62,7 @@ def test_what_is_written_is_read(tmp_path: Path):
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path):
     for path in (tmp_path / NAME, tmp_path):
         with pytest.raises(BadFile, match=rf"{path} cannot be read .*; train anew"):
-            read_model(path, cure="train anew")
+            read_model(path, fix="train anew")
 
 
 def test_no_damage_does_more_than_raise_bad_file(content: bytes, tmp_path_factory: pytest.TempPathFactory):

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from al_ray.core.errors import BadFile
 from al_ray.metrics.labelled_pairs import (
-    ScoredPairs,
+    LabelledScores,
     accuracy,
     answer_f1,
     best_accuracy,
@@ -28,9 +28,9 @@ ZERO: Any = 0.0  # What scikit-learn says of 0 / 0; its own hint knows only word
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 2).map(float), st.integers(0, 1)), min_size=1, max_size=9)
 
 
-def stated(*rows: tuple[int, float, int]) -> ScoredPairs:
+def stated(*rows: tuple[int, float, int]) -> LabelledScores:
     queries, scores, labels = zip(*rows, strict=True)
-    pairs = ScoredPairs(np.array(scores, float), np.array(labels, np.uint8), np.array(queries))
+    pairs = LabelledScores(np.array(scores, float), np.array(labels, np.uint8), np.array(queries))
     for array in (pairs.scores, pairs.labels, pairs.queries):
         array.setflags(write=False)
     return pairs
@@ -90,13 +90,13 @@ def test_a_scorer_that_says_the_same_of_all_pairs_gains_nothing():
 
 def test_no_pair_is_no_measure():
     with pytest.raises(BadFile, match="no labelled pair"):
-        ScoredPairs(np.empty(0), np.empty(0, np.uint8), np.empty(0, np.int64))
+        LabelledScores(np.empty(0), np.empty(0, np.uint8), np.empty(0, np.int64))
 
 
 def test_a_score_that_is_no_number_is_no_measure():
     # Sorted last, it would have left the match alone at the top: a MAP of 100%.
     with pytest.raises(BadFile, match="1 of 2 scores are not numbers"):
-        ScoredPairs(np.array([np.nan, 0.2]), np.array([0, 1], np.uint8), np.array([7, 7]))
+        LabelledScores(np.array([np.nan, 0.2]), np.array([0, 1], np.uint8), np.array([7, 7]))
 
 
 def slow(rows: list[tuple[int, float, int]]) -> tuple[list[float], list[float]]:
@@ -164,7 +164,9 @@ def test_calls_and_answers_are_their_slow_twins_and_sklearns(rows):
 
 def test_without_equal_scores_map_and_mrr_are_trec_evals():
     rng = np.random.default_rng(0)
-    pairs = ScoredPairs(rng.permutation(600) / 7.0, (rng.random(600) < 0.1).astype(np.uint8), rng.integers(0, 60, 600))
+    pairs = LabelledScores(
+        rng.permutation(600) / 7.0, (rng.random(600) < 0.1).astype(np.uint8), rng.integers(0, 60, 600)
+    )
     rows = list(zip(pairs.queries.tolist(), pairs.scores.tolist(), pairs.labels.tolist(), strict=True))
     clean = {q for q, _, _ in rows if {label for other, _, label in rows if other == q} == {0, 1}}
     assert 20 < len(clean) < 60

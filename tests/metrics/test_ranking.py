@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from al_ray.apps.papers.paraphrase.batching import random_batches, random_negative_pairs, separate_batches
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.text import same_text, words_of
-from al_ray.metrics.labelled_pairs import ScoredPairs, clean_mrr
+from al_ray.metrics.labelled_pairs import LabelledScores, clean_mrr
 from al_ray.metrics.ranking import (
     exclude_queries,
     first_match_ranks,
@@ -138,5 +138,5 @@ def test_recall_by_hand():
 
 def test_both_searches_and_labelled_pairs_have_one_mrr():
     # Among equal scores the negative is first: query 0 has its positive at rank 2, query 1 at rank 1: (1/2 + 1) / 2.
-    pairs = ScoredPairs(np.array([0.5, 0.5, 0.9, 0.1]), np.array([1, 0, 1, 0], np.uint8), np.array([0, 0, 1, 1]))
+    pairs = LabelledScores(np.array([0.5, 0.5, 0.9, 0.1]), np.array([1, 0, 1, 0], np.uint8), np.array([0, 0, 1, 1]))
     assert clean_mrr(pairs) == mean_reciprocal_rank(np.array([2, 1])) == pytest.approx(3 / 4)

@@ -92,11 +92,11 @@ def test_what_the_other_calls_brought_is_stored_before_an_error_is_raised(bench:
     oracle = asking(bench, judge, calls_at_once=2, retries=0)
     oracle.watch = lambda stage, done, total: known.set()
     with pytest.raises(OracleFailed, match=r"RuntimeError: overloaded \(tried once.*: 4 of 12 pairs of round 1 are an"):
-        labelling.buy_labels(1, ledger, oracle)
+        labelling.label_batch(1, ledger, oracle)
     assert np.flatnonzero(ledger.labels(1) != OPEN).tolist() == [4, 5, 6, 7]
     assert sorted(judge.asked) == list(range(8))
     judge.during = lambda row: None
-    _, labels = labelling.buy_labels(1, ledger, asking(bench, judge, calls_at_once=2))
+    _, labels = labelling.label_batch(1, ledger, asking(bench, judge, calls_at_once=2))
     assert labels.tolist() == [1] * 12
     assert judge.asked == Counter({row: 2 if row < 4 else 1 for row in range(12)})
 
@@ -121,7 +121,7 @@ def test_calls_at_once_stay_in_the_limit_of_cost(price: float | None, bench: Ben
     judge, ledger = Judge(bench, lambda row: Reply([1] * 4, 1.0)), bench.ledger()
     oracle = asking(bench, judge, calls_at_once=3, cost_per_pair=price, max_cost=2.2)
     with pytest.raises(CostReached, match=r"cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"):
-        labelling.buy_labels(1, ledger, oracle)
+        labelling.label_batch(1, ledger, oracle)
     assert (len(judge.asked), ledger.cost()) == (8, 2.0)
     if price is None:
         assert next(iter(ledger.answers(1))).rows.tolist() == [0, 1, 2, 3]
@@ -190,10 +190,10 @@ def test_calls_under_way_are_stored_before_an_error_of_the_lock_that_may_pass(be
     judge, ledger = Judge(bench, lambda row: row == 4 and not refused.wait(LONG)), bench.ledger()
     bench.check = check
     with pytest.raises(BadFile, match="503 SlowDown"):
-        labelling.buy_labels(1, ledger, asking(bench, judge, calls_at_once=2, cost_per_pair=0.25))
+        labelling.label_batch(1, ledger, asking(bench, judge, calls_at_once=2, cost_per_pair=0.25))
     assert np.flatnonzero(ledger.labels(1) != OPEN).tolist() == list(range(8))
     assert ledger.cost() == 2.0
-    labelling.buy_labels(1, ledger, asking(bench, judge, calls_at_once=2, cost_per_pair=0.25))
+    labelling.label_batch(1, ledger, asking(bench, judge, calls_at_once=2, cost_per_pair=0.25))
     assert judge.asked == Counter(range(12))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import MACHINE, PEOPLE, RunConfig
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import ORACLES, OracleConfig, OracleKind, oracle_kind, oracle_name, oracles_help
@@ -82,9 +82,9 @@ def contract(kind: OracleKind, word: str, options: OracleConfig, journal: RunFol
     oracle = make_oracle(OracleRequest(RunConfig(task="t", oracle=word, threads=1), options, journal, no_progress))
     if kind.people:
         with pytest.raises(LabelsAwaited, match="9 of 12 pairs wait"):
-            buy_labels(1, journal.ledger, oracle)
+            label_batch(1, journal.ledger, oracle)
         fill(Path(str(journal.round(1))) / "batch.csv", 3)
-    _, labels = buy_labels(1, journal.ledger, oracle)
+    _, labels = label_batch(1, journal.ledger, oracle)
     earlier, *pieces = journal.ledger.answers(1)
     assert earlier.by == "earlier"
     assert [row for piece in pieces for row in piece.rows.tolist()] == list(range(3, 12))

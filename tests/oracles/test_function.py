@@ -154,10 +154,10 @@ def test_a_service_that_stays_down_stops_the_run_and_a_restart_asks_only_what_is
     with pytest.raises(
         OracleFailed, match=f"{words}.*tried 4 times.*rerun the same command to resume: 7 of 12 pairs of round 1"
     ):
-        labelling.buy_labels(1, ledger, bench.oracle("priced", retries=3))
+        labelling.label_batch(1, ledger, bench.oracle("priced", retries=3))
     assert bench.server.calls == [bench.texts[:4], bench.texts[4:8], *[[bench.texts[4]]] * 3]
     assert np.flatnonzero(ledger.labels(1) == OPEN).tolist() == [4, 8, 9, 10, 11]
-    _, labels = labelling.buy_labels(1, ledger, bench.oracle("priced", spent=ledger.cost(), retries=3))
+    _, labels = labelling.label_batch(1, ledger, bench.oracle("priced", spent=ledger.cost(), retries=3))
     assert labels.tolist() == TRUTH.tolist()
     assert bench.server.calls[5:] == [[bench.texts[4], *bench.texts[8:11]], [bench.texts[11]]]
     assert ledger.cost() == bench.server.billed
@@ -198,9 +198,9 @@ def test_the_run_stops_before_a_call_too_dear_and_goes_on_when_more_is_allowed(
     ledger, stop = bench.ledger(), r"by `max_cost=2.2`: .* cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"
     for known in (price, PRICE):
         with pytest.raises(CostReached, match=stop):
-            labelling.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=known, max_cost=2.2))
+            labelling.label_batch(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=known, max_cost=2.2))
         assert len(bench.server.calls) == 2
-    _, labels = labelling.buy_labels(
+    _, labels = labelling.label_batch(
         1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=price, max_cost=3.0)
     )
     assert labels.tolist() == TRUTH.tolist()
@@ -218,7 +218,7 @@ def test_after_a_restart_a_function_without_a_stated_price_is_expected_to_cost_w
     for stated in (None, price):
         request = OracleRequest(config, OracleConfig(cost_per_pair=stated, **options), journal, no_progress)
         with suppress(CostReached):
-            labelling.buy_labels(1, journal.ledger, make_oracle(request))
+            labelling.label_batch(1, journal.ledger, make_oracle(request))
     assert len(bench.server.calls) == calls
 
 
@@ -230,10 +230,10 @@ def test_all_pairs_that_the_limit_pays_for_are_bought(limit: float, sizes: list[
         f"cost {bought * PRICE:g} so far, and the next {4 - bought % 4:,} .*; {12 - bought} pairs of round 1 are open"
     )
     with pytest.raises(CostReached, match=left):
-        labelling.buy_labels(1, ledger, bench.oracle(cost_per_pair=PRICE, max_cost=limit, pairs_per_call=4))
+        labelling.label_batch(1, ledger, bench.oracle(cost_per_pair=PRICE, max_cost=limit, pairs_per_call=4))
     assert [len(call) for call in bench.server.calls] == sizes
     assert ledger.cost() == bench.server.billed == bought * PRICE <= limit
-    _, labels = labelling.buy_labels(1, ledger, bench.oracle(spent=ledger.cost(), cost_per_pair=PRICE, max_cost=3.0))
+    _, labels = labelling.label_batch(1, ledger, bench.oracle(spent=ledger.cost(), cost_per_pair=PRICE, max_cost=3.0))
     assert labels.tolist() == TRUTH.tolist()
     assert bench.server.billed == 3.0
 
@@ -278,10 +278,10 @@ def label(left, right):
 """
     ledger = bench.ledger()
     with pytest.raises(OracleFailed, match=rf"returned no cost.*give `cost_per_pair`.* {4 * calls} of 12"):
-        labelling.buy_labels(1, ledger, bench.oracle(code=code, max_cost=9.0))
+        labelling.label_batch(1, ledger, bench.oracle(code=code, max_cost=9.0))
     assert np.count_nonzero(ledger.labels(1) != OPEN) == 4 * calls
     free = "def label(left, right):\n    return [1] * len(left)"
-    labelling.buy_labels(1, ledger, bench.oracle(code=free, spent=ledger.cost(), cost_per_pair=0.0, max_cost=9.0))
+    labelling.label_batch(1, ledger, bench.oracle(code=free, spent=ledger.cost(), cost_per_pair=0.0, max_cost=9.0))
     # The second call counts as the first one, whose price is known.
     assert ledger.cost() == {1: 0.0, 2: 2.0}[calls]
 

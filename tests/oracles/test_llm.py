@@ -15,7 +15,7 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadFile, BadOption, CostReached, DryRun, OracleFailed
@@ -23,7 +23,7 @@ from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
-from al_ray.oracles.llm.client import _retry_after, refuse_url
+from al_ray.oracles.llm.client import _retry_after, check_url
 from al_ray.oracles.llm.oracle import LlmOracle
 from al_ray.oracles.llm.prompt import FORMAT, Prompts, digest_of, most_tokens, read_content
 from al_ray.oracles.registry import OracleRequest, make_oracle
@@ -70,7 +70,7 @@ class Bench:
 
     def buy(self, llm: dict[str, Any] | None = None, **options: Any) -> list[int]:
         journal = self.journal()
-        return buy_labels(1, journal.ledger, self.oracle(journal, llm, **options))[1].tolist()
+        return label_batch(1, journal.ledger, self.oracle(journal, llm, **options))[1].tolist()
 
     @property
     def cost(self) -> float:
@@ -379,7 +379,7 @@ def test_bad_options_are_refused(llm, options, message, bench: Bench):
 @pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://u:p@h/v1", "http://h/v1?key=1", "http://[/"])
 def test_a_bad_url_is_refused_without_being_repeated(url: str):
     with pytest.raises(BadOption, match=r"llm\.base_url") as refusal:
-        refuse_url(url, "`llm.base_url`")
+        check_url(url, "`llm.base_url`")
     assert url not in str(refusal.value)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.labelling import buy_with_dev, measure
+from al_ray.active_learning.labelling import label_batch_and_dev, measure
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadOption, BuyingStopped, LabelsAwaited, OracleFailed
+from al_ray.core.errors import BadOption, LabellingStopped, LabelsAwaited, OracleFailed
 from al_ray.core.labels import IMPORTED, NO, UNSURE, YES, Batch, Labelled, Model, State, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
@@ -83,7 +83,7 @@ def test_the_run_stops_where_the_model_disagrees_and_people_win(bench: Bench):
         was, now = swapped[label]
         text = text.replace(f"c001-{place:05d},{was}", f"c001-{place:05d},{now}")
     sheet.write_text(text, encoding="utf-8")
-    with pytest.raises(BuyingStopped, match=r"stopped by `llm\.least_kappa=0\.6`"):
+    with pytest.raises(LabellingStopped, match=r"stopped by `llm\.least_kappa=0\.6`"):
         bench.buy({"check_with": CHECKED})
     asked = len(bench.server.pairs)
     assert asked == CHECKED, "only the checked pairs are bought"
@@ -92,7 +92,7 @@ def test_the_run_stops_where_the_model_disagrees_and_people_win(bench: Bench):
     labels = bench.journal().ledger.labels(1)[rows].tolist()
     assert labels == [{YES: NO, NO: YES, UNSURE: NO}[label] for label in truth]
     # The check holds without the option, and costs nothing again.
-    with pytest.raises(BuyingStopped, match=r"`llm\.least_kappa"):
+    with pytest.raises(LabellingStopped, match=r"`llm\.least_kappa"):
         bench.buy()
     assert len(bench.server.pairs) == asked
     # Who lowers the limit goes on, and the labels of people stay.
@@ -135,7 +135,7 @@ def test_one_label_for_all_tells_nothing(bench: Bench):
     answered(bench, ["yes"] * CHECKED)
     truth, bench.server.truth = bench.server.truth, dict.fromkeys(bench.server.truth, "yes")
     try:
-        with pytest.raises(BuyingStopped, match="cannot be told from chance"):
+        with pytest.raises(LabellingStopped, match="cannot be told from chance"):
             bench.buy({"check_with": CHECKED, "least_kappa": -1.0})
     finally:
         bench.server.truth = truth
@@ -152,9 +152,9 @@ def test_a_check_that_was_begun_holds_without_the_option(llm: dict[str, str], be
 
 def test_another_definition_is_checked_without_the_option(bench: Bench):
     answered(bench)
-    with pytest.raises(BuyingStopped):
+    with pytest.raises(LabellingStopped):
         bench.buy({"check_with": CHECKED, "least_kappa": 0.99})
-    with pytest.raises(BuyingStopped, match=r"`llm\.least_kappa"):
+    with pytest.raises(LabellingStopped, match=r"`llm\.least_kappa"):
         bench.buy({"definition": "Same product.", "least_kappa": 0.99})
     assert len(bench.server.pairs) == 2 * CHECKED
 
@@ -182,10 +182,10 @@ def test_both_orders_need_a_symmetric_task(bench: Bench):
 
 def test_another_model_is_checked_on_the_same_answers(bench: Bench):
     answered(bench)
-    with pytest.raises(BuyingStopped):
+    with pytest.raises(LabellingStopped):
         bench.buy({"check_with": CHECKED, "least_kappa": 0.99})
     before = len(bench.server.pairs)
-    with pytest.raises(BuyingStopped):
+    with pytest.raises(LabellingStopped):
         bench.buy({"check_with": CHECKED, "least_kappa": 0.99, "definition": "Same product."})
     assert len(bench.server.pairs) == before + CHECKED
 
@@ -242,24 +242,24 @@ def test_dev_pairs_are_not_bought_before_the_check_nor_from_a_model_that_fails_i
     measured.ledger.add_batch(2, bench.batch)
     sampler = sampler_of(bench, measured)
     with pytest.raises(LabelsAwaited) as waits:
-        buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
+        label_batch_and_dev(2, measured.ledger, sampler.oracle, sampler)
     first, *_, last = str(waits.value).splitlines()
-    assert first == "before round 2 is bought from the model: 6 of 6 pairs wait for an answer of people"
+    assert first == "before round 2 is sent to the model: 6 of 6 pairs wait for an answer of people"
     assert last == "round 1, dev: its pairs are bought after the check of the model on pairs of round 2"
     assert bench.server.asked == []
     truth = {YES: "yes", NO: "no", UNSURE: "unsure"}
     answer_check(bench, truth if agree else {YES: "no", NO: "unsure", UNSURE: "yes"})
     dev, sampler = measured.dev_labels.ledger, sampler_of(bench, measured)
     if agree:
-        _, labels = buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
+        _, labels = label_batch_and_dev(2, measured.ledger, sampler.oracle, sampler)
         assert labels.tolist() == LABELS
         assert dev.labels(1).tolist() == [NO] * 5
         assert len(bench.server.pairs) == COUNT + 5
         return
-    with pytest.raises(BuyingStopped, match=r"stopped by `llm\.least_kappa"):
-        buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
+    with pytest.raises(LabellingStopped, match=r"stopped by `llm\.least_kappa"):
+        label_batch_and_dev(2, measured.ledger, sampler.oracle, sampler)
     # Nor for themselves, as after the last round.
-    with pytest.raises(BuyingStopped, match=r"stopped by `llm\.least_kappa"):
+    with pytest.raises(LabellingStopped, match=r"stopped by `llm\.least_kappa"):
         measure(sampler, 1)
     assert len(bench.server.pairs) == CHECKED
     assert dev.cost() == 0
@@ -270,6 +270,8 @@ def test_without_an_open_round_dev_pairs_wait_for_the_next_one_or_the_run_stops(
     request = OracleRequest(sampler.config, OracleConfig(), measured, no_progress)
     # Another round will be chosen.
     ask_pending(request, sampler.oracle, sampler.oracle, state)
-    with pytest.raises(BuyingStopped, match=r"dev pairs of round 1 are not bought .* more `rounds`, or `dev_labels=0`"):
+    with pytest.raises(
+        LabellingStopped, match=r"dev pairs of round 1 are not bought .* more `rounds`, or `dev_labels=0`"
+    ):
         ask_pending(request, None, sampler.oracle, state)
     assert bench.server.asked == []

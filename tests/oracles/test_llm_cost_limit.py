@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.errors import BadFile, CostReached, OracleFailed
 from al_ray.core.labels import OPEN
@@ -200,6 +200,6 @@ def test_an_unforeseen_failure_is_charged_with_the_bound(bench: Bench, tmp_path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(oracle.service.client, "complete", complete_and_fail)
         with pytest.raises(OracleFailed, match=r"TypeError: not foreseen: \[key\].*tried 2 times"):
-            buy_labels(1, journal.ledger, oracle)
+            label_batch(1, journal.ledger, oracle)
     assert bench.cost == pytest.approx(2 * bound(bench))
     assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)

@@ -32,7 +32,7 @@ class Driver:
 
     def __init__(self, folder: Uri, task: Task, asked: Counter[str]) -> None:
         self.lease = Lease(folder)
-        self.lease.take(self.lease.refuse_living())
+        self.lease.take(self.lease.require_expired())
         self.journal = RunFolder(Uri(folder.scheme, folder.path, folder.query, self.lease.fence), task)
         word = f"{write('def label(left, right): ...')}:label"
         options = OracleConfig(pairs_per_call=4, retries=0)
@@ -74,9 +74,9 @@ def test_a_driver_whose_run_was_taken_over_buys_no_more_and_each_pair_is_bought_
         with pytest.raises(FolderInUse, match="is being written by process"):
             next(pieces)
         with pytest.raises(FolderInUse, match="is being written by process"):
-            labelling.buy_labels(1, early.ledger, early.oracle)
+            labelling.label_batch(1, early.ledger, early.oracle)
         assert len(asked) == 4
-        _, labels = labelling.buy_labels(1, late.ledger, late.oracle)
+        _, labels = labelling.label_batch(1, late.ledger, late.oracle)
         assert labels.tolist() == [1] * COUNT
         with pytest.raises(FolderInUse, match="is being written by process"):
             early.journal.end("done")

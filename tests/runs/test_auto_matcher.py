@@ -113,7 +113,7 @@ def test_a_new_run_stores_how_much_dense_texts_add_and_one_of_before_the_option_
     old = without_auto(config, plain, tmp_path)
     assert old == bound_config(tmp_path)
     assert old.candidates.more == 0
-    RunFolder(tmp_path, plain).refuse_other(old)
+    RunFolder(tmp_path, plain).check_same_run(old)
 
 
 def test_all_new_runs_of_a_grid_have_the_same_dense_texts_and_without_a_matcher_there_are_none(plain, tmp_path):

@@ -37,7 +37,7 @@ def test_the_line_has_five_of_many():
         json.dumps({"pairs": 3, "comparisons": [{"name": "a", "adds": "0.5"}]}),
     ],
 )  # fmt: skip
-def test_a_damaged_file_is_refused_with_a_cure(tmp_path, content):
+def test_a_damaged_file_is_refused_with_a_fix(tmp_path, content):
     (tmp_path / FILE).write_text(content)
     with pytest.raises(BadFile, match=r"importance\.json.*restore it"):
         read_importance(tmp_path)

@@ -235,14 +235,14 @@ def test_a_correction_of_a_pair_does_not_stand_for_an_answer_the_other_way_round
     book, oracle, pair = Ledger(tmp_path, task), SimulatedOracle(task.split("train")), pairs_of(task, 1)[:1]
     answer = YES if task.split("train").space.keys(pair)[0] in task.split("train").positive_keys else NO
     book.add_batch(1, Batch(pair, np.zeros(1), "seed"))
-    assert labelling.buy_labels(1, book, oracle)[1].tolist() == [answer]
+    assert labelling.label_batch(1, book, oracle)[1].tolist() == [answer]
     book.correct(pair, said(UNSURE))
     book.add_batch(2, Batch(pair[:, ::-1], np.zeros(1), "uncertainty"))
     assert book.labels(2).tolist() == [OPEN], "nobody was asked in this order"
     assert book.labels_of(pair[:, ::-1]).tolist() == [UNSURE]
     for _ in range(2):
         # A second time, as a resumed run does: nothing is bought twice.
-        assert labelling.buy_labels(2, again(book), oracle)[1].tolist() == [UNSURE], (
+        assert labelling.label_batch(2, again(book), oracle)[1].tolist() == [UNSURE], (
             "the correction stands over every answer"
         )
         assert oracle.labels_given == 2

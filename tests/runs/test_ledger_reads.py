@@ -50,7 +50,7 @@ def batch_of(task: Task, number: int = 1) -> Batch:
 def bought(folder: RunFolder, number: int) -> None:
     """Choose and buy, as a run with the simulated oracle does."""
     folder.ledger.add_batch(number, batch_of(folder.task, number))
-    labelling.buy_labels(number, folder.ledger, SimulatedOracle(folder.task.split("train")))
+    labelling.label_batch(number, folder.ledger, SimulatedOracle(folder.task.split("train")))
 
 
 def of_round(reads: Counter[str], number: int = 1) -> dict[str, int]:
@@ -69,7 +69,7 @@ def test_a_round_that_this_process_chose_is_bought_without_a_read_of_its_batch(f
 
 def test_a_round_that_another_process_chose_is_read_once(folder, reads):
     Ledger(folder.path, folder.task).add_batch(1, batch_of(folder.task))
-    labelling.buy_labels(1, folder.ledger, SimulatedOracle(folder.task.split("train")))
+    labelling.label_batch(1, folder.ledger, SimulatedOracle(folder.task.split("train")))
     assert of_round(reads) == {BATCH: 1, PIECE: 1, LABELS: 1}
 
 
@@ -77,7 +77,7 @@ def test_a_round_that_is_sealed_already_is_read_once(folder, reads):
     bought(folder, 1)
     reads.clear()
     again = Ledger(folder.path, folder.task)
-    labelling.buy_labels(1, again, SimulatedOracle(folder.task.split("train")))
+    labelling.label_batch(1, again, SimulatedOracle(folder.task.split("train")))
     assert of_round(reads) == {BATCH: 1, LABELS: 1}
 
 

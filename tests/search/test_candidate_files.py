@@ -1,4 +1,4 @@
-"""Files of a shard's candidates: what was written is read, and what is damaged is refused with what cures it."""
+"""Files of a shard's candidates: what was written is read, and what is damaged is refused with what fixes it."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ FILES = ("keys.npy", "cosines.npy", "ways.npy", "left.npy", "right.npy", "featur
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "junk"])
-def test_a_damaged_file_is_refused_with_its_cure(folder, name, damage):
+def test_a_damaged_file_is_refused_with_its_fix(folder, name, damage):
     path = folder / name
     content = path.read_bytes()
     path.unlink()

@@ -16,8 +16,8 @@ from al_ray.search import faiss_index
 from al_ray.search.faiss_index import (
     CosineIndex,
     ProbedBlock,
+    check_index_on_device,
     exact_nearest,
-    refuse_unindexed,
     sample_size,
     set_threads,
     train_index,
@@ -193,12 +193,12 @@ def test_cells_of_queries_are_found_and_searched_on_a_gpu_as_on_the_cpu():
 
 
 def test_an_index_that_a_gpu_cannot_hold_is_refused_before_there_are_vectors(monkeypatch):
-    refuse_unindexed("HNSW32", "cpu")
+    check_index_on_device("HNSW32", "cpu")
     if not hasattr(faiss, "StandardGpuResources"):
         with pytest.raises(BadOption, match="is faiss-cpu, which cannot search there: install faiss-gpu"):
-            refuse_unindexed("IVF8,Flat", "cuda:0")
+            check_index_on_device("IVF8,Flat", "cuda:0")
     # It is searched by torch.
-    refuse_unindexed("Flat", "cuda:0")
+    check_index_on_device("Flat", "cuda:0")
 
     def to_gpu(resources: str, device: int, index: object) -> None:
         assert (resources, device) == ("resources", 0)
@@ -207,11 +207,11 @@ def test_an_index_that_a_gpu_cannot_hold_is_refused_before_there_are_vectors(mon
 
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "resources", raising=False)
     monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
-    refuse_unindexed("IVF8,Flat", "cuda:0")
+    check_index_on_device("IVF8,Flat", "cuda:0")
     with pytest.raises(
         BadOption, match=r"HNSW32'`: Faiss has no such index on a GPU \('false' failed: This .*give Flat"
     ):
-        refuse_unindexed("HNSW32", "cuda:0")
+        check_index_on_device("HNSW32", "cuda:0")
 
 
 def test_a_cosine_of_one_is_found_for_itself():

@@ -168,14 +168,14 @@ def test_an_index_that_cannot_find_the_error_examples_is_refused_before_any_labe
     task = make_task(False)
     texts = len(task.split("dev").space.right)
     config = RunConfig(task="task", search=SearchConfig(index=f"IVF{texts},Flat"))
-    RunWorkers(ClusterConfig()).refuse_unfit(config, task)
+    RunWorkers(ClusterConfig()).check_task_fits(config, task)
     config = replace(config, search=SearchConfig(index=f"IVF{texts + 1},Flat"))
     with pytest.raises(BadOption, match=rf"more cells than the {texts} right texts of dev.*evaluation.examples=0`"):
-        RunWorkers(ClusterConfig()).refuse_unfit(config, task)
+        RunWorkers(ClusterConfig()).check_task_fits(config, task)
     # Where no example is searched, or not by the index, it is not in the way.
-    RunWorkers(ClusterConfig()).refuse_unfit(replace(config, evaluation=EvaluationConfig(examples=0)), task)
-    RunWorkers(ClusterConfig()).refuse_unfit(replace(config, evaluation=EvaluationConfig(splits=())), task)
-    RunWorkers(ClusterConfig()).refuse_unfit(replace(config, search=replace(config.search, kind="exact")), task)
+    RunWorkers(ClusterConfig()).check_task_fits(replace(config, evaluation=EvaluationConfig(examples=0)), task)
+    RunWorkers(ClusterConfig()).check_task_fits(replace(config, evaluation=EvaluationConfig(splits=())), task)
+    RunWorkers(ClusterConfig()).check_task_fits(replace(config, search=replace(config.search, kind="exact")), task)
 
 
 @pytest.mark.parametrize(("pairs", "kind"), [(20_000_000_000, "exact"), (20_000_000_001, "knn")])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.progress import no_progress
@@ -27,7 +27,7 @@ def bought(task: Path, run: StoragePath) -> Iterator[None]:
         options, before_call = OracleConfig(pairs_per_call=PAIRS_PER_CALL), journal.ledger.prove_lock
         service = FunctionService("judge:label", options)
         oracle = CallableOracle(service, journal.task, options, 0, journal.cost, no_progress, before_call)
-        buy_labels(1, journal.ledger, oracle)
+        label_batch(1, journal.ledger, oracle)
         yield
 
 

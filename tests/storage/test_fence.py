@@ -49,7 +49,7 @@ def served_by(monkeypatch: pytest.MonkeyPatch, put: Callable[[Any], Reply]) -> N
 def owner(folder: Uri) -> tuple[Lease, Uri]:
     """Lock a folder as a driver does that renews nothing by itself; the lease, and the folder with its fence."""
     lease = Lease(folder)
-    lease.take(lease.refuse_living())
+    lease.take(lease.require_expired())
     assert lease.fence is not None
     return lease, Uri(folder.scheme, folder.path, folder.query, lease.fence)
 
@@ -65,7 +65,7 @@ def test_of_processes_that_come_at_once_one_gets_the_lock(before: str, folder: U
     if before == "a dead one":
         owner(folder)
     both = [Lease(folder), Lease(folder)]
-    tags = [lease.refuse_living() for lease in both]
+    tags = [lease.require_expired() for lease in both]
     assert tags[0] == tags[1]
     both[0].take(tags[0])
     with pytest.raises(FolderInUse, match=r"is being written by process \d+ on .*; wait for it"):

@@ -4,6 +4,8 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import BY_MODEL, CandidateEdges
 from al_ray.apps.matching.cascade.band import Band
+from al_ray.core.pairs import as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 from studies.cascade import Candidates, Simulated, _cascade
 
 BAND = Band(0.05, 0.95, 0.5, ("", ""))
@@ -13,7 +15,7 @@ def candidates() -> Candidates:
     """Sure, then uncertain: a false match at 0.9, a match at 0.4, one at 0.3; a fourth match is no candidate."""
     scores = np.array([0.99, 0.9, 0.4, 0.3])
     rows = np.arange(4)
-    edges = CandidateEdges(rows, rows, scores, False, np.full(4, BY_MODEL, dtype=np.uint8))
+    edges = CandidateEdges(ScoredPairs(as_pairs(rows, rows), scores), False, np.full(4, BY_MODEL, dtype=np.uint8))
     return Candidates(edges, rows, np.array([True, False, True, True]), 4)
 
 

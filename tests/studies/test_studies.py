@@ -11,7 +11,8 @@ from tests.guides import ROOT
 NAMES = (
     *("simulate", "simulate-audits", "recipes", "adaptivity", "matches", "month", "records", "records-picture"),
     *("scored-pairs", "other-tools", "handover", "guess", "promises", "roofline"),
-    *("calibrations", "intervals", "cascade"),
+    *("calibrations", "intervals", "two-samples"),
+    *("widths", "cluster-audits", "cascade"),
 )
 
 

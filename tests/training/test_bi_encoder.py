@@ -200,7 +200,7 @@ def test_a_last_partial_batch_is_dropped_and_few_pairs_are_one_batch(letters, ma
 
 
 @pytest.mark.parametrize("pairs", [0, 1])
-def test_fewer_than_two_pairs_are_refused_with_the_cure(letters, make_task, pairs):
+def test_fewer_than_two_pairs_are_refused_with_the_fix(letters, make_task, pairs):
     with pytest.raises(TrainingFailed, match=f"^{pairs} labelled pairs are too few.*give more labels"):
         trained(letters, make_task(True), FAST, [0, 0, 1], pairs)
 
@@ -403,7 +403,7 @@ def test_weights_lie_between_those_of_the_start_and_the_trained_ones(
     assert fit_scorer(cosines, known.labels, config)[0] == model.scorer
 
 
-def test_a_loss_above_the_worst_three_times_fails_with_the_cure(pool_folder, letters, make_task, tmp_path):
+def test_a_loss_above_the_worst_three_times_fails_with_the_fix(pool_folder, letters, make_task, tmp_path):
     config = replace(FAST, worst_loss=0.0, tries=3)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
     with pytest.raises(TrainingFailed, match=r"round 2: 3 trainings on .* `training\.worst_loss` 0\.0; label more"):

@@ -100,9 +100,9 @@ Checkpoint(Path(sys.argv[1]) / NAME, "", 0.0).write({"layer": layer.state_dict()
 """
 
 
-def test_what_a_trainer_was_writing_that_was_killed_is_gone_at_the_end_of_the_run(task, tmp_path):
+def test_what_a_trainer_was_writing_that_was_killed_is_gone_at_the_end_of_the_run(make_task, tmp_path):
     place = tmp_path / "run" / "round-001"
-    with opened(tmp_path / "run", task):
+    with opened(tmp_path / "run", make_task(True)):
         place.mkdir()
         killed = subprocess.run([sys.executable, "-c", KILLED, place], cwd=Path(__file__).parents[2], check=False)
         assert killed.returncode == -signal.SIGXFSZ

@@ -120,7 +120,7 @@ def test_losses_that_are_read_together_are_those_of_each_step_also_after_a_check
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_is_refused_with_the_cure(loss):
+def test_a_loss_that_is_not_finite_is_refused_with_the_fix(loss):
     with pytest.raises(TrainingFailed, match=f"step 3 of 5: the loss is {loss}; lower --learning-rate"):
         list(training(None, True, {3: loss})[1])
     assert len(list(training(None, False, {3: loss})[1])) == 5

@@ -131,10 +131,10 @@ def test_a_loss_is_added_by_its_function_and_its_kind(letters, parts, monkeypatc
     monkeypatch.setitem(LOSSES, "squared", LossKind("the squared error of p", ("hardest",), trains_head=False))
     monkeypatch.setitem(LOGIT_LOSSES, "squared", squared)
     options = LossConfig(hardest=0.5)
-    options.refuse_unused("squared")
+    options.check_unused_options("squared")
     assert losses_help().endswith("; squared: the squared error of p.")
     with pytest.raises(BadOption, match=r"hardest=0\.5` is of `training\.loss` ohem and squared, and that is bce"):
-        options.refuse_unused("bce")
+        options.check_unused_options("bce")
     with pytest.raises(BadOption, match="loss='squared'` uses no head; leave out"):
         replace(CONFIG, loss="squared", head="cosine")
     config = replace(CONFIG, loss="squared", losses=options)

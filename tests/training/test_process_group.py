@@ -29,9 +29,10 @@ from al_ray.training.losses import SIDE_LOSSES
 from al_ray.training.optimizer import Step
 from al_ray.training.trainer import Trainer, TrainerSpec
 
-# All processes are forked from one that has imported everything.
+# All processes are forked from one that has imported everything: the network of BERT, too, which is otherwise imported
+# with the first encoder of each.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["al_ray.training.trainer"])
+PROCESSES.set_forkserver_preload(["al_ray.training.trainer", "transformers.models.bert.modeling_bert"])
 # Seconds of a wait that ends soon, unless the code is wrong: a busy machine takes long to start a process.
 LONG = 600
 FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2, l2_sp=20.0)
@@ -217,7 +218,7 @@ def test_workers_repeat_a_training_together_and_fail_with_the_same_error(pool_fo
 
 
 @pytest.mark.parametrize(("workers", "pairs"), [(3, 2), (2, 1), (1000, 40)])
-def test_fewer_pairs_than_workers_are_refused_with_the_cure(pool_folder, letters, small, tmp_path, workers, pairs):
+def test_fewer_pairs_than_workers_are_refused_with_the_fix(pool_folder, letters, small, tmp_path, workers, pairs):
     # One process is enough to raise it.
     trainer = Trainer(spec_of(pool_folder, letters, workers=workers))
     wanted = f"{pairs} labelled pairs are too few to train on by {workers} workers; give .* fewer `training.workers`"

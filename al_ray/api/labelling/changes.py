@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.api.labelling.resume import hint, resume_call
-from al_ray.api.labels import TABLE, refuse_open, writing
+from al_ray.api.labels import TABLE, check_not_open, writing
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import NO, OPEN, UNSURE, WORDS, YES
@@ -89,7 +89,7 @@ def correct_labels(
             pairs, codes = content.pairs, content.labels
         else:
             pairs, codes = _labels_of(labels, folder.task)
-        refuse_open(folder, pairs, split)
+        check_not_open(folder, pairs, split)
         if split == "dev":
             changed = folder.dev_labels.correct(pairs, codes, folder.model, config.seed)
             estimates = tuple(folder.dev_labels.estimates())
@@ -173,7 +173,7 @@ def close_round(run: str | StoragePath) -> ClosedRound:
             raise BadOption(f"{path} has no round that waits for labels; there is nothing to close")
         if oracle_kind(config.oracle).people:
             with suppress(LabelsAwaited):
-                buy_labels(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))
+                label_batch(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))
             if not ledger.sealed(number):
                 for answers in FileOracle(ledger).label_without_second(number, batch):
                     ledger.add_answers(number, answers)

@@ -40,6 +40,12 @@ class LabelPage:
     status: RunStatus
     options: PageOptions
     token: str | None
+    learnt: Callable[[], tuple[str, ...]] = tuple
+    """What else was learnt by now."""
+
+    def now(self) -> RunStatus:
+        """Return the status as it is now."""
+        return replace(self.status, learnt=(*self.status.learnt, *self.learnt()))
 
     @property
     def next_step(self) -> str:
@@ -61,7 +67,7 @@ class LabelPage:
     def serve(self) -> Iterator["OpenPage"]:
         """Serve the page while the context is open, in a thread; BadOption if no pair waits for an answer."""
         chosen = remember(self.folder, self.options)
-        annotator = Annotator(self.source, chosen, lambda: self.status)
+        annotator = Annotator(self.source, chosen, self.now)
         annotator.refresh()
         if not annotator.labellings:
             raise self._nothing()
@@ -130,7 +136,8 @@ def annotate(
     try:
         with opening(path) as (source, status):
             shown = replace(status, command=called(status.command), learnt=tuple(map(called, status.learnt)))
-            yield LabelPage(path, source, shown, options, token)
+            of_source = source.learnt if isinstance(source, AuditSheets) else tuple[str, ...]
+            yield LabelPage(path, source, shown, options, token, lambda: tuple(map(called, of_source())))
     except FolderInUse as error:
         raise FolderInUse(f"{error}{address_in(path)}") from error
 

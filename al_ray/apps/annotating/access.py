@@ -53,7 +53,7 @@ class Access:
 
     def visitor(self, request: Request) -> Visitor:
         """Return who sends a request; 400 for one that was meant for another host."""
-        self._refuse_other_host(request.headers)
+        self._check_host(request.headers)
         name = unquote(request.cookies.get(self._cookie("name"), ""))
         known = self.pass_digest is None or hmac.compare_digest(
             request.cookies.get(self._cookie("pass"), "").encode("latin-1", "replace"), self.pass_digest.encode()
@@ -108,7 +108,7 @@ class Access:
         # Browsers send cookies to all ports of a host.
         return f"al_ray_{kind}_{self.port}"
 
-    def _refuse_other_host(self, headers: Mapping[str, str]) -> None:
+    def _check_host(self, headers: Mapping[str, str]) -> None:
         """Raise 400 if a server for this machine alone is asked under another name: a site may point its name here."""
         asked = _host_of(f"//{headers.get('host', '')}", "hostname")
         if self.host in LOOPBACK and asked not in LOOPBACK:

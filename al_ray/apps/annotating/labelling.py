@@ -116,7 +116,7 @@ class Labelling:
         """Store the answer of a person to a pair. It replaces their earlier one; a request counts once."""
         if self.was_carried_out(request):
             return
-        self._refuse_unchangeable(code)
+        self._check_changeable(code)
         append(
             self._log, self.page, kind="answer", pair=code, by=person, label=WORDS[label], note=note, request=request
         )
@@ -136,7 +136,7 @@ class Labelling:
         """Take back the answer of a person to a pair, and keep the pair for them."""
         if self.was_carried_out(request):
             return
-        self._refuse_unchangeable(code)
+        self._check_changeable(code)
         if person not in self.page.of(code):
             raise Refused(f"you have not answered {code}")
         append(self._log, self.page, kind="undo", pair=code, by=person, request=request)
@@ -147,7 +147,7 @@ class Labelling:
 
     def skip(self, person: str, code: str) -> None:
         """Show a person other pairs first; the pair is free for others."""
-        self._refuse_unknown(code)
+        self._check_known(code)
         if self._leases.get(code, ("",))[0] == person:
             del self._leases[code]
         self._unskip(person, code)
@@ -157,7 +157,7 @@ class Labelling:
         """Decide a pair on which people disagree."""
         if self.was_carried_out(request):
             return
-        self._refuse_unchangeable(code)
+        self._check_changeable(code)
         append(self._log, self.page, kind="settle", pair=code, by=person, label=WORDS[label], request=request)
         self.reconcile(code)
 
@@ -235,13 +235,13 @@ class Labelling:
     def _unskip(self, person: str, code: str) -> None:
         self._skipped[person] = [one for one in self._skipped.get(person, []) if one != code]
 
-    def _refuse_unknown(self, code: str) -> None:
+    def _check_known(self, code: str) -> None:
         if code not in self.sheet.pairs:
             raise Refused(f"{code} is no pair of {self.sheet.title}")
 
-    def _refuse_unchangeable(self, code: str) -> None:
+    def _check_changeable(self, code: str) -> None:
         """Raise Refused for a pair whose answer on the page would not count."""
-        self._refuse_unknown(code)
+        self._check_known(code)
         if self.sheet.is_final and code not in self._read:
             raise Refused(
                 f"{self.sheet.title} is complete, and {code} is not changed here any more; for pairs that have a label "

@@ -14,7 +14,7 @@ from al_ray.apps.annotating.access import Access
 from al_ray.apps.annotating.annotator import Annotator
 from al_ray.apps.annotating.options import PageOptions
 from al_ray.apps.annotating.web import make_application
-from al_ray.apps.http.address import refuse_open, refuse_used
+from al_ray.apps.http.address import check_port_is_free, require_token
 from al_ray.apps.http.token import read_token
 from al_ray.core.errors import BadOption
 from al_ray.storage.files import read_json, write_json
@@ -31,7 +31,7 @@ def serving(annotator: Annotator, options: PageOptions, token: str | None, prefi
 
     prefix: of the names of options.
     """
-    refuse_used(options.host, options.port, prefix)
+    check_port_is_free(options.host, options.port, prefix)
     application = make_application(annotator, Access(options.host, options.port, token))
     config = uvicorn.Config(
         application, host=options.host, port=options.port, log_level="warning", access_log=False,
@@ -63,7 +63,7 @@ def address(host: str, port: int) -> str:
 def checked_token(options: PageOptions, prefix: str = "") -> str | None:
     """Return the token of the page; BadOption for an address that is open without one."""
     token = read_token(options.token_file, f"`{prefix}token_file`")
-    refuse_open(options.host, token, prefix)
+    require_token(options.host, token, prefix)
     return token
 
 

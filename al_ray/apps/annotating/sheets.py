@@ -29,7 +29,7 @@ from al_ray.storage.files import read_json
 
 SPREAD = "spread-seed"
 """Source of a batch that a run with a matcher chose before it had any label (active_learning/loop.py)."""
-CURE = "move it away, and rerun the command that wrote it: it writes a new one"
+FIX = "move it away, and rerun the command that wrote it: it writes a new one"
 Fields = tuple[tuple[str, str], ...]
 """The fields of a text: title, "" if the text has but one field, and content."""
 
@@ -115,7 +115,7 @@ def read_sheet_pairs(path: Path) -> dict[str, SheetPair]:
             raise ValueError("a value that is no text")
         return {row["pair"]: _pair(row, titles) for row in rows}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read as a list of pairs ({error!r}); {CURE}") from error
+        raise BadFile(f"{path} cannot be read as a list of pairs ({error!r}); {FIX}") from error
 
 
 def read_titles(interface: Path) -> dict[str, str]:
@@ -269,7 +269,7 @@ class RunSheets:
             write_sheets(folder, BATCH, codes, batch.pairs, self.run.task)
         pairs = read_sheet_pairs(folder / f"{BATCH}.json")
         if [*pairs] != codes:
-            raise BadFile(f"{folder / BATCH}.json holds other pairs than batch.parquet beside it; {CURE}")
+            raise BadFile(f"{folder / BATCH}.json holds other pairs than batch.parquet beside it; {FIX}")
         labels = zip(codes, ledger.first_labels(number).tolist(), strict=True)
         page = read_page_answers(log_path(folder, BATCH))
         # What the ledger has of the others came from the page.
@@ -294,7 +294,7 @@ class RunSheets:
             return
         pairs, batch = read_sheet_pairs(folder / f"{BATCH}.json"), self.run.ledger.batch(number)
         if batch is None or len(pairs) != len(rows) or not set(rows.tolist()) <= set(range(len(batch.pairs))):
-            raise BadFile(f"{folder / BATCH}.json holds other pairs than {check.DRAWN} beside it; {CURE}")
+            raise BadFile(f"{folder / BATCH}.json holds other pairs than {check.DRAWN} beside it; {FIX}")
         title, elsewhere = "check of the language model", answered_elsewhere(folder, BATCH, pairs)
         recorder = CheckRecorder(self.run.ledger, number, pairs, rows, folder)
         yield Sheet(key, title, folder, BATCH, pairs, self.seed, elsewhere=elsewhere, recorder=recorder)

@@ -49,7 +49,7 @@ def format_bands(
     known = {"known_pairs": len(audit.known_labels), "known_matches": int((audit.known_labels == YES).sum())}
     # Streams of their own, so that the figures at the thresholds depend on nothing else that is printed.
     of_bands, of_bins, of_ranking, of_errors = rng.spawn(4)
-    table, figures, measured = _threshold_table(audit, scorer, thresholds, rng, calibrated)
+    table, figures, measured = threshold_table(audit, scorer, thresholds, rng, calibrated)
     matches = [audit.matches_in(band, of_bands) for band in audit.bands]
     content: dict[str, Any] = {
         **counts,
@@ -58,7 +58,7 @@ def format_bands(
         "bands": _bands_as_dicts(audit, matches),
         "thresholds": figures,
     }
-    lines = [_band_table(audit, matches), "", table, *_beyond(audit, matches)]
+    lines = [_band_table(audit, matches), "", table, *beyond_lines(audit, matches)]
     if answers is not None:
         own, content["with_errors"] = _with_errors(audit, scorer, measured, answers, of_errors)
         lines += own
@@ -72,7 +72,8 @@ def format_bands(
         lines.append(f"pairs not counted: {counts['unsure']:,} unsure, {counts['open']:,} not answered")
     if known["known_pairs"]:
         lines.append(
-            f"{known['known_pairs']:,} pairs {_labelled(audit)}, {known['known_matches']:,} of them matches, count too"
+            f"{known['known_pairs']:,} pairs {labelled_words(audit)}, {known['known_matches']:,} of them matches, "
+            "count too"
         )
     lines += _advice(audit, measured)
     if scorer is not None and scorer.weight > 0:
@@ -87,7 +88,9 @@ def _band_table(audit: BandAudit, matches: Sequence[Estimate | None]) -> str:
     for (start, stop), number in zip(audit.bands, matches, strict=True):
         part = audit.part((start, stop), (start, stop))
         share = f"{part.share:.1%}" if part.answered else UNKNOWN
-        rows.append((f"{start + 1:,} to {stop:,}", f"{part.answered:,}", f"{part.matches:,}", share, _count(number)))
+        rows.append(
+            (f"{start + 1:,} to {stop:,}", f"{part.answered:,}", f"{part.matches:,}", share, count_words(number))
+        )
     return format_columns(rows)
 
 
@@ -100,7 +103,7 @@ def _bands_as_dicts(audit: BandAudit, matches: Sequence[Estimate | None]) -> lis
     return bands
 
 
-def _threshold_table(
+def threshold_table(
     audit: BandAudit,
     scorer: Scorer | None,
     thresholds: Sequence[float],
@@ -140,16 +143,16 @@ def _threshold_table(
     return format_columns(rows), figures, measured
 
 
-def _labelled(audit: BandAudit) -> str:
+def labelled_words(audit: BandAudit) -> str:
     """Say who labelled the pairs that were known before."""
     return "labelled by the run or an earlier audit" if audit.uniform else "labelled by the run"
 
 
-def _beyond(audit: BandAudit, matches: Sequence[Estimate | None]) -> list[str]:
+def beyond_lines(audit: BandAudit, matches: Sequence[Estimate | None]) -> list[str]:
     """Say which pairs the table is about, and what is known of the matches among the others."""
     known, rest = len(audit.known_labels), audit.total - audit.reach
     these = f"these {audit.reach + known:,}: the {audit.reach:,} pairs of highest score"
-    lines = [f"{these} and {known:,} {_labelled(audit)}" if known else these]
+    lines = [f"{these} and {known:,} {labelled_words(audit)}" if known else these]
     if not rest:
         return [*lines, "these are all pairs"]
     part, number = audit.part((audit.reach, audit.total), (audit.reach, audit.total)), matches[-1]
@@ -217,5 +220,6 @@ def _range(number: Estimate | None) -> str:
     return f"{low:.{2 if low < 10 else 3}g}% to {100 * number.high:.3g}%"
 
 
-def _count(number: Estimate | None) -> str:
+def count_words(number: Estimate | None) -> str:
+    """Format a number of matches with its interval."""
     return UNKNOWN if number is None else f"{number.value:,.0f} ({number.low:,.0f} to {number.high:,.0f})"

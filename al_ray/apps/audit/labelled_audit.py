@@ -37,8 +37,14 @@ class LabelledAudit:
 
     @property
     def bands(self) -> BandAudit:
-        """Return the bands of an audit by score with the labels."""
-        return band_audit(self.record, self.pairs, AuditFolder(self.path).scored(), self.labels)
+        """Return the bands of an audit by score with the labels, and with the answers of the language model, if any."""
+        folder = AuditFolder(self.path)
+        if self.record.asked.oracle:
+            first = folder.first()
+            codes, _, _ = folder.key()
+            labels = first.labels(codes, self.labels)
+            return band_audit(self.record, first.drawn, folder.scored(), labels, first.answers)
+        return band_audit(self.record, self.pairs, folder.scored(), self.labels)
 
 
 def read_labelled(path: Path, sheet: Path | None, by_score: bool) -> LabelledAudit:
@@ -51,7 +57,9 @@ def read_labelled(path: Path, sheet: Path | None, by_score: bool) -> LabelledAud
             f"{path} is not one; leave them out"
         )
     labels = read_labels(path, sheet, codes, ids)
-    return LabelledAudit(path, record, pairs, labels, read_two_answers(path, labels) if sheet is None else None)
+    # How often people differ says nothing yet of the errors of people in cells.
+    two = sheet is None and not record.asked.oracle
+    return LabelledAudit(path, record, pairs, labels, read_two_answers(path, labels) if two else None)
 
 
 def calibrate(

@@ -100,7 +100,7 @@ def read_labelled_matches(path: Path, sheet: Path | None) -> LabelledMatches:
     """Read an audit of matches with its labels; WrongFolder if the matches were replaced since it was drawn."""
     folder = AuditFolder(path)
     record, (codes, ids, drawn) = folder.match_record(), folder.key()
-    _refuse_replaced(path, record)
+    _check_same_matches(path, record)
     for band in record.bands:
         own = (drawn.ranks >= band.start) & (drawn.ranks < band.stop)
         if own.sum() != band.drawn:
@@ -108,7 +108,7 @@ def read_labelled_matches(path: Path, sheet: Path | None) -> LabelledMatches:
     return LabelledMatches(record, drawn.ranks, read_labels(path, sheet, codes, ids))
 
 
-def _refuse_replaced(path: Path, record: MatchRecord) -> None:
+def _check_same_matches(path: Path, record: MatchRecord) -> None:
     """Raise WrongFolder if the matches are not those of which some were drawn, or are not there.
 
     They lie where they were when it was drawn, or in the folder above the audit.

@@ -67,7 +67,7 @@ def sample_bands(
     assert options.budget is not None
     with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
         known = known_labels(folder, split)
-        draw = BandDraw(options.budget, options.top, options.seed)
+        draw = BandDraw(options.answers or options.budget, options.top, options.seed, measure=options.of)
         if options.after:
             known = _united(known, drawn_labels(Path(options.after), split))
             # More pairs are known at every further draw, so that each has chances of its own.

@@ -25,7 +25,7 @@ def measured_at(
     for cosine in at_cosine:
         if not isfinite(cosine):
             raise BadOption(f"`at_cosine` is {cosine}; give cosines, as an estimate without this option prints them")
-        bands.refuse_unranked(cosine)
+        bands.check_ranked(cosine)
         yield cosine
     if at_p and (scorer is None or not (calibrated or scorer).weight):
         raise BadOption("`at_p`: this model gives no score that rises with the cosine; give `at_cosine`")

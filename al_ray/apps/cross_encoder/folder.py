@@ -50,7 +50,7 @@ class CrossEncoderFolder:
             # Options that are newer than the folder have their defaults there.
             stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
             same = stored.get("task_digest") == task.digest
-            refuse_differences(self.path, stored, content, (*FREE, "task") if same else FREE)
+            check_same_options(self.path, stored, content, (*FREE, "task") if same else FREE)
         write_parquet(self.path / "labels.parquet", labels_table(labelled, task, every=True))
         write_root(path, content)
 
@@ -95,7 +95,7 @@ def is_cross_encoder(path: StoragePath) -> bool:
     return isinstance(content, dict) and "labels_digest" in content
 
 
-def refuse_differences(
+def check_same_options(
     path: StoragePath, stored: Mapping[str, Any], content: Mapping[str, Any], free: Sequence[str] = ()
 ) -> None:
     """Raise WrongFolder if the stored options of a folder are not those of `content`. free: options that may differ."""

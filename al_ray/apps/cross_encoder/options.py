@@ -12,7 +12,8 @@ from al_ray.core.errors import BadOption
 from al_ray.core.labels import STATED
 from al_ray.core.naming import option
 
-MEASURED = EvaluationConfig(near_pairs=300_000, random_pairs=300_000)
+NEAR_PAIRS, RANDOM_PAIRS = 300_000, 300_000
+MEASURED = EvaluationConfig(near_pairs=NEAR_PAIRS, random_pairs=RANDOM_PAIRS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPai
 from al_ray.cluster.places import Places
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
-from al_ray.cluster.services import refuse_unfit, start_pool
+from al_ray.cluster.services import check_task_fits, start_pool
 from al_ray.cluster.session import session
 from al_ray.cluster.workers import placement
 from al_ray.core.candidates import HIGHEST, Candidates
@@ -96,7 +96,7 @@ def train_and_evaluate(
                 return
             sets = sharded_scorer.make_evaluation_sets(job, config.evaluation.splits)
             if retriever is not None:
-                refuse_unfit(retriever.config, cluster, task, retriever.folder.path)
+                check_task_fits(retriever.config, cluster, task, retriever.folder.path)
             # All places at once: two jobs that hold their scorers and wait for their pools would wait for each other.
             kinds = (PairShard, PoolShard) if retriever is not None else (PairShard,)
             with (

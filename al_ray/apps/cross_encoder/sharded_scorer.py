@@ -115,11 +115,11 @@ class ShardedPairScorer:
 
 
 @contextmanager
-def deploy_scorer(job: CrossEncoderJob, room: BundleSlots | None = None) -> Iterator[ShardedPairScorer]:
+def deploy_scorer(job: CrossEncoderJob, slots: BundleSlots | None = None) -> Iterator[ShardedPairScorer]:
     """Start actors that score with the folder's model, in these places or in places of their own, for the context."""
     model, config, cluster = job.model(), job.config, job.cluster
     spec = PairShardSpec(config.encoder_batch, config.threads, cluster.device, config.arithmetic)
-    with deploy(PairShard, [spec] * cluster.shards, cluster, room) as shards:
+    with deploy(PairShard, [spec] * cluster.shards, cluster, slots) as shards:
         yield ShardedPairScorer(shards, model, job)
 
 

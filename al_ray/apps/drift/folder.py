@@ -31,7 +31,7 @@ from al_ray.oracles.people import write_sheets
 from al_ray.storage.files import read_parquet, write_parquet
 from al_ray.storage.uri import StoragePath
 
-CURE = ": first make a task that has the new texts (docs/match.md)"
+FIX = ": first make a task that has the new texts (docs/match.md)"
 STEM = "suggested"
 SHEET, TABLE = f"{STEM}.csv", f"{STEM}.parquet"
 COLUMNS = pa.schema(
@@ -94,10 +94,10 @@ def read_suggested_labels(folder: Path, task: Task, faults: BadRowLog) -> LabelT
     others = _other_texts(pairs, task)
     sheet = sheet.reject(
         np.array([bool(other) for other in others]) & (labels != OPEN),
-        lambda row: f"the text of {others[row]} is another in {task.name}{CURE}",
+        lambda row: f"the text of {others[row]} is another in {task.name}{FIX}",
         faults,
     )
-    return task_labels(sheet, task, faults, CURE)
+    return task_labels(sheet, task, faults, FIX)
 
 
 def _other_texts(pairs: SuggestedPairs, task: Task) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from al_ray.core.task import Corpus, Split, Task, strings_at
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.prompts import Side
 from al_ray.search.merge import join_blocks
-from al_ray.search.new_texts import encode_texts, token_lengths
 
 SAMPLE = 2000
 """At most as many texts of a side are compared."""
@@ -61,8 +59,7 @@ def sample_new(pool: ShardedPool, model: Model, split: Split, seed: int) -> list
     for side, corpus, every in sides_of(pool.task, split):
         own = draw_rows(every, SAMPLE, seed, "new", side)
         texts = strings_at(corpus.texts, own)
-        count = partial(token_lengths, model=model, texts=texts, side=side)
-        tokens = get_results(pool.shards[0].__ray_call__.remote(count))
+        tokens = get_results(pool.shards[0].token_lengths.remote(model, texts, side))
         vectors = stored_vectors(pool, model, split, side, own)
         samples.append(TextSample(side, texts, tokens, SideSample(own, vectors, len(every))))
     return samples
@@ -79,9 +76,7 @@ def stored_vectors(pool: ShardedPool, model: Model, split: Split, side: Side, ro
 def _encode(pool: ShardedPool, model: Model, texts: Sequence[str], side: Side) -> tuple[Vectors, Rows]:
     """Return the vectors (n, d) and numbers of tokens (n,) of texts, which all shards encode."""
     calls = [
-        pool.shards[start // BLOCK % len(pool.shards)].__ray_call__.remote(
-            partial(encode_texts, model=model, texts=texts[start : start + BLOCK], side=side)
-        )
+        pool.shards[start // BLOCK % len(pool.shards)].encode_texts.remote(model, texts[start : start + BLOCK], side)
         for start in range(0, len(texts), BLOCK)
     ]
     vectors, tokens = zip(*get_results(calls), strict=True)

@@ -20,7 +20,7 @@ from al_ray.apps.drift.folder import (
 from al_ray.apps.drift.measure import Drift
 from al_ray.apps.drift.samples import stored_vectors
 from al_ray.apps.drift.text_values import distance_to
-from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.assignment_rules import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.folder import RECORD
 from al_ray.apps.matching.model import MatchingModel

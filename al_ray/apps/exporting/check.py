@@ -42,7 +42,7 @@ class Differences:
     component: float
     cosine: float
 
-    def refuse(self, what: str) -> None:
+    def check(self, what: str) -> None:
         """Raise BadOption if a difference is above the limit, or is not a number."""
         if not max(self.component, self.cosine) <= LIMIT:
             raise BadOption(

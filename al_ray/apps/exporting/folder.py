@@ -52,9 +52,9 @@ def read_export(out: Path, digest: str, kind: str) -> dict[str, Any] | None:
     if "files" not in record:
         # Of an earlier version.
         return record
-    cure = f"move {out} away, and export again"
-    check_fields(out / RECORD, record, {"files": list}, cure)
-    own = {file_in(out, name, out / RECORD, cure) for name in record["files"]}
+    fix = f"move {out} away, and export again"
+    check_fields(out / RECORD, record, {"files": list}, fix)
+    own = {file_in(out, name, out / RECORD, fix) for name in record["files"]}
     others = sorted(path.name for path in out.iterdir() if path not in own)
     if others:
         raise WrongFolder(

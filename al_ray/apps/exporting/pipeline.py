@@ -15,13 +15,13 @@ from al_ray.apps.exporting.forest_graph import describe_forest_check, write_matc
 from al_ray.apps.exporting.graph import INPUTS, OUTPUT, write_graph
 from al_ray.apps.exporting.int8 import describe_cost, dev_split, measure_cost, quantize
 from al_ray.apps.exporting.options import FOLDER, ExportOptions
-from al_ray.apps.exporting.session import OnnxEncoder, refuse_missing_packages, write_tokenizer
+from al_ray.apps.exporting.session import OnnxEncoder, require_packages, write_tokenizer
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.naming import command
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Split
-from al_ray.encoders.encoder import refuse_other_weights
+from al_ray.encoders.encoder import check_weights_digest
 from al_ray.encoders.transformer import Encoder
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.download import fetched
@@ -69,7 +69,7 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     An export of the same model and format with other options, thresholds or versions is replaced.
     """
     if options.format != FOLDER:
-        refuse_missing_packages()
+        require_packages()
     folder, facts = local_folder(out), read_facts(model)
     earlier = read_export(folder, facts.digest, options.format)
     made_from = export_digest(options, facts)
@@ -107,7 +107,7 @@ def _load(model: MatchingModel) -> Encoder:
     """Load the encoder of a model, which computes in fp32; BadFile if its weights are not those of the run."""
     saved = model.model.matcher is None and model.model.path
     encoder = Encoder.saved(model.model.path, model.config.encoding) if saved else Encoder.base(model.config.encoding)
-    refuse_other_weights(model.model, encoder.digest(), model.config.encoder)
+    check_weights_digest(model.model, encoder.digest(), model.config.encoder)
     encoder.config = replace(encoder.config, arithmetic="fp32")
     return encoder
 
@@ -150,7 +150,7 @@ def _write_onnx(
     watch("export the graph", 1, 1)
     exported = OnnxEncoder(aside / GRAPH, encoder.prompts, threads)
     differences = measure_differences(encoder, exported, texts, watch)
-    differences.refuse(str(model.path))
+    differences.check(str(model.path))
     about: dict[str, Any] = {
         "graph": GRAPH,
         "inputs": list(INPUTS),

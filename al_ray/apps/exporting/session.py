@@ -35,7 +35,7 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def refuse_missing_packages() -> None:
+def require_packages() -> None:
     """Raise BadOption if a package of the extra onnx is not installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:

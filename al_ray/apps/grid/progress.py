@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from al_ray.cluster.room import describe_room
+from al_ray.cluster.capacity import describe_capacity
 from al_ray.core.progress import OnProgress
 
 LOG_SECONDS = 30.0  # Between two log lines of a trial.
@@ -65,7 +65,7 @@ class ProgressLog:
         states = [trial.status for trial in trials]
         if "PENDING" in states and "RUNNING" not in states:
             waiting = f"{states.count('PENDING')} runs wait for places or start, and none runs yet"
-            logger.warning("%s; the cluster has %s", waiting, describe_room(self.bundles))
+            logger.warning("%s; the cluster has %s", waiting, describe_capacity(self.bundles))
         try:
             [reports] = ray.get([self.board.take.remote()], timeout=ANSWER_SECONDS)
         except RayError as error:

@@ -27,8 +27,8 @@ from al_ray.cluster.working_folder import work_in, working_folder
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.running.run import RunSpec
-from al_ray.runs.other_runs import bought_by
-from al_ray.runs.place import refuse_lost
+from al_ray.runs.other_runs import count_classes
+from al_ray.runs.place import check_lasting_path
 from al_ray.runs.run_folder import complete_rounds, last_round
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri
@@ -96,7 +96,7 @@ def grid_folder(out: StoragePath) -> StoragePath:
 
     BadOption for a relative path in a submitted job, whose folder is temporary.
     """
-    refuse_lost(out)
+    check_lasting_path(out)
     return out.resolve()
 
 
@@ -146,7 +146,7 @@ def run_cell(
         report(line)
     config = cell.config
     if cell.after is not None:
-        config = replace(config, matched=bought_by(grid.out / "runs" / cell.after))
+        config = replace(config, matched=count_classes(grid.out / "runs" / cell.after))
     run(replace(grid.work, config=config), out, on_progress, report, Trial(cell.name, folder.shared, group))
 
 

@@ -20,19 +20,19 @@ from al_ray.apps.grid.spec import Cell, phases
 from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
-from al_ray.cluster.pool.score_fit import refuse_scores
+from al_ray.cluster.capacity import count_placements, describe_nodes
+from al_ray.cluster.pool.score_fit import check_scoring
 from al_ray.cluster.ray_session import local
-from al_ray.cluster.room import count_placements, describe_nodes
-from al_ray.cluster.session import refuse_unshared, session
+from al_ray.cluster.session import require_shared_folders, session
 from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
 from al_ray.core.naming import option
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.encoder import refuse_prompts
+from al_ray.encoders.encoder import check_prompts
 from al_ray.runs.auto_matcher import with_dense_chosen, with_matcher_chosen
 from al_ray.runs.limits import in_force
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.run_state import at_its_end, last_round
 from al_ray.runs.trackers.registry import Track, tracking
@@ -73,8 +73,8 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
         if left:
             started = time.monotonic()
             with session(replace(grid.work.cluster, ray=True), grid.work.config.trainers, grid.how.concurrent or 1):
-                room = refuse_unplaced(grid)
-                refuse_unshared((storage_path(grid.work.config.task), grid.out), grid.work.cluster)
+                room = require_placement(grid)
+                require_shared_folders((storage_path(grid.work.config.task), grid.out), grid.work.cluster)
                 share(left, grid.work.cluster, task, folder.shared, watch)
                 shared = time.monotonic() - started
                 for number, phase in enumerate(phases(cells), start=1):
@@ -100,21 +100,21 @@ def validate(grid: Grid) -> Task:
     """Read the task, after all checks that can fail before any work."""
     tracker_of(grid)
     config = grid.work.config
-    grid.work.stop.refuse_unmeasured(config)
+    grid.work.stop.check_measured(config)
     if grid.work.oracle_options.release_actors:
         raise BadOption("`release_actors=True`: a run of a grid has its resources to its end; leave it out")
     texts = storage_path(config.task)
-    refuse_inside(grid.out, texts)
+    check_outside_task(grid.out, texts)
     task = read_task(texts)
     for name in config.evaluation.splits:
         task.measurable(name)
     for encoder in grid.axes.encoders:
-        refuse_prompts(replace(config, encoder=encoder).encoding, task.symmetric)
-    refuse_scores(config.scoring, task)
+        check_prompts(replace(config, encoder=encoder).encoding, task.symmetric)
+    check_scoring(config.scoring, task)
     of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
     if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
-        cure = f"leave out {option('strategies', ','.join(of_stated)) if of_stated else option('seeding', 'stated')}"
-        raise MissingSplit(f"no pair is stated in {config.task}/train; {cure}")
+        fix = f"leave out {option('strategies', ','.join(of_stated)) if of_stated else option('seeding', 'stated')}"
+        raise MissingSplit(f"no pair is stated in {config.task}/train; {fix}")
     return task
 
 
@@ -151,7 +151,7 @@ def concurrency(grid: Grid) -> int | None:
     return max(1, (os.cpu_count() or 1) // grid.work.config.threads)
 
 
-def refuse_unplaced(grid: Grid) -> int:
+def require_placement(grid: Grid) -> int:
     """Return how many runs fit at a time; NoPlacement if not even one fits, with what it needs and what there is.
 
     A local Ray cannot grow, so there the error is immediate. A cluster has `timeout` seconds to grow.
@@ -161,17 +161,17 @@ def refuse_unplaced(grid: Grid) -> int:
         return count
     needs = ", ".join(" and ".join(f"{number:g} {name}s" for name, number in one.items()) for one in bundles)
     problem = f"a run of the grid needs {len(bundles)} actors ({needs}), and the cluster has {describe_nodes()}"
-    cure = (
+    fix = (
         "use fewer `shards` or `training.workers`, less `cpus_per_shard` or `gpus_per_shard`, or add nodes; then run "
         "the grid again to resume it"
     )
     if local():
-        raise NoPlacement(f"{problem}: {cure}")
+        raise NoPlacement(f"{problem}: {fix}")
     logger.warning("%s; waiting up to %.0f s for it to grow", problem, grid.work.cluster.timeout)
     group = trial_resources(grid).to_placement_group()
     try:
         if not group.wait(math.ceil(grid.work.cluster.timeout)):
-            raise NoPlacement(f"{problem} after {grid.work.cluster.timeout:.0f} s: {cure}")
+            raise NoPlacement(f"{problem} after {grid.work.cluster.timeout:.0f} s: {fix}")
     finally:
         remove_placement_group(group)
     return 1

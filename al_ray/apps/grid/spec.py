@@ -99,7 +99,7 @@ def first_batch(config: RunConfig, budget: int) -> int:
             high = middle - 1
     if not low:
         raise BadOption(
-            f"`budgets` has {budget}, which is less than {config.rounds} rounds buy with a first label of 1; "
+            f"`budgets` has {budget}, which is less than {config.rounds} rounds label with a first batch of 1; "
             "give more, or fewer `rounds`, or a smaller `growth`"
         )
     return low
@@ -157,12 +157,12 @@ class GridConfig(TrackerOptions, Scheduling):
 
 def read_grid_file(path: StoragePath) -> dict[str, Any]:
     """Return the axes and options of a grid file: TOML, or JSON as in grid.json; BadFile for anything else."""
-    cure = "give a TOML file, or a grid.json"
+    fix = "give a TOML file, or a grid.json"
     try:
         is_json = path.name.endswith(".json")
-        content = read_json(path, (), cure) if is_json else tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, (), fix) if is_json else tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+        raise BadFile(f"{path} cannot be read ({error}); {fix}") from error
     if not isinstance(content, dict) or not all(
         isinstance(content.get(name, {}), dict) for name in ("axes", "options")
     ):

@@ -9,7 +9,7 @@ from al_ray.core.naming import option
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def refuse_open(host: str, token: str | None, prefix: str = "") -> None:
+def require_token(host: str, token: str | None, prefix: str = "") -> None:
     """Raise BadOption for a host that other machines reach, without a token. prefix: of the names of options."""
     if host not in LOOPBACK and token is None:
         raise BadOption(
@@ -18,7 +18,7 @@ def refuse_open(host: str, token: str | None, prefix: str = "") -> None:
         )
 
 
-def refuse_used(host: str, port: int, prefix: str = "") -> None:
+def check_port_is_free(host: str, port: int, prefix: str = "") -> None:
     """Raise BadOption if a port cannot be listened on. prefix: of the names of options."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

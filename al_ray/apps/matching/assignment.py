@@ -18,6 +18,7 @@ from al_ray.apps.matching.assignment_rules import Assignment
 from al_ray.core.errors import BadOption
 from al_ray.core.graph import components
 from al_ray.core.pairs import Mask, Pairs, Rows, as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 
 # Who decided about an edge: the model, or people, who said yes or no. These are not the labels of core/labels.py, where
@@ -45,24 +46,35 @@ SHRINKAGE = 0.02
 class CandidateEdges:
     """Candidate edges: distinct pairs of texts, in any order.
 
-    left, right: (n,) rows. scores: (n,), finite where the model decides, and not read elsewhere. symmetric: both
-    columns are rows of one collection and left < right. decisions: (n,) BY_MODEL, SAID_YES or SAID_NO.
+    scored: their scores are finite where the model decides, and not read elsewhere. symmetric: both columns are rows of
+    one collection and left < right. decisions: (n,) BY_MODEL, SAID_YES or SAID_NO.
     """
 
-    left: Rows
-    right: Rows
-    scores: Floats
+    scored: ScoredPairs
     symmetric: bool
     decisions: npt.NDArray[np.uint8]
 
     def __len__(self) -> int:
-        return len(self.scores)
+        return len(self.scored)
+
+    @property
+    def left(self) -> Rows:
+        """(n,) rows of the left texts."""
+        return self.scored.pairs[:, 0]
+
+    @property
+    def right(self) -> Rows:
+        """(n,) rows of the right texts."""
+        return self.scored.pairs[:, 1]
+
+    @property
+    def scores(self) -> Floats:
+        """(n,) scores."""
+        return self.scored.scores
 
     def where(self, chosen: Mask | Rows) -> "CandidateEdges":
         """Take the edges at which the (n,) mask is true, or those at the (k,) positions, in their order."""
-        return CandidateEdges(
-            self.left[chosen], self.right[chosen], self.scores[chosen], self.symmetric, self.decisions[chosen]
-        )
+        return CandidateEdges(self.scored.at(chosen), self.symmetric, self.decisions[chosen])
 
     @property
     def texts(self) -> int:
@@ -192,7 +204,7 @@ def _matching(texts: int, pairs: Pairs, weights: Floats, symmetric: bool) -> Mas
     found = np.split(order, starts[1:])
     for edges in found:
         if not two_sided[edges[0]]:
-            _refuse_large(ends[edges])
+            _check_component_size(ends[edges])
     for edges in found:
         if two_sided[edges[0]]:
             matching[rest[edges]] = _two_sided_matching(numbered[edges], weights[rest[edges]])
@@ -277,7 +289,7 @@ def _two_sided_matching(pairs: Pairs, weights: Floats) -> Mask:
     return partner[pairs[:, 0]] == pairs[:, 1]
 
 
-def _refuse_large(pairs: Pairs) -> None:
+def _check_component_size(pairs: Pairs) -> None:
     """Raise BadOption for a component whose one-to-one matching takes too long."""
     texts = len(np.unique(pairs))
     if texts * len(pairs) > MOST_STEPS:

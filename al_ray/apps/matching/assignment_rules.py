@@ -6,7 +6,7 @@ page of matches and the tests of every rule read these.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,12 @@ else:
     Assignment = Literal[tuple(ASSIGNMENTS)]
 
 
-def assignments_help() -> str:
-    """Return the --help of --assign."""
-    rules = "; ".join(f"{name}: {rule.summary}" for name, rule in ASSIGNMENTS.items())
-    return f"Which candidates are matches. {rules}. Default: mutual for two sides without --best, else all."
+@dataclass(frozen=True)
+class Cutoff:
+    """The lowest score of a match, -inf for none, and the most pairs; source: the option or rule that gave it."""
+
+    score: float
+    count: int
+    source: str
+    precision: Any = None
+    recall: Any = None

@@ -1,11 +1,10 @@
 """From the options of a cutoff to the lowest score of a match."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from logging import getLogger
 from math import inf
-from typing import Any
 
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, Cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
@@ -16,7 +15,7 @@ from al_ray.metrics.thresholds import parse_rule
 from al_ray.training.untrained_model import OUTCOME
 
 logger = getLogger(__name__)
-CURE = (
+FIX = (
     "label more pairs, both matches and others, and train again; or give `at_score=S`, or `best=N` for the N best pairs"
 )
 NO_VARIANCE = (
@@ -35,21 +34,10 @@ WHY = {
     OUTCOME: "it is the untrained encoder, fitted to no label",
 }
 
-CURES = {
-    "no-variance": f"else {CURE}",
+FIXES = {
+    "no-variance": f"else {FIX}",
     OUTCOME: f"give `at_score=S`, or `best=N` for the N best pairs, or {option('round', LAST)} for the last round",
 }
-
-
-@dataclass(frozen=True)
-class Cutoff:
-    """The lowest score of a match, -inf for none, and the most pairs; source: the option or rule that gave it."""
-
-    score: float
-    count: int
-    source: str
-    precision: Any = None
-    recall: Any = None
 
 
 def choose_assignment(options: MatchOptions, symmetric: bool) -> Assignment:
@@ -172,10 +160,10 @@ def _boundary_of(model: MatchingModel) -> float:
     # A calibrated w and b, for the scores of the trained one.
     ranks = {name: getattr(trained, name) for name in ("neighbourhood", "both_sides", "matcher")}
     if not replace(scorer, **ranks).has_boundary:
-        why, cure = WHY.get(scorer.outcome, scorer.outcome), CURES.get(scorer.outcome, CURE)
+        why, fix = WHY.get(scorer.outcome, scorer.outcome), FIXES.get(scorer.outcome, FIX)
         if scorer.ceiling <= 0.5:
             why = f"of its pairs {ceiling_words(scorer.ceiling)}"
-        raise BadOption(f"`at_boundary`: {model.path} has no boundary among the scores, because {why}; {cure}")
+        raise BadOption(f"`at_boundary`: {model.path} has no boundary among the scores, because {why}; {fix}")
     return scorer.boundary - model.lowest_p
 
 
@@ -225,7 +213,7 @@ def _number(value: float) -> Code:
     return Code(f"{value:g}")
 
 
-def refuse_split(score: float | None, cutoff: Cutoff) -> None:
+def check_split_bridges(score: float | None, cutoff: Cutoff) -> None:
     """Raise BadOption for a `split_bridges` below which there is no match."""
     if score is not None and score <= cutoff.score:
         raise BadOption(
@@ -241,5 +229,5 @@ def warn_of_no_cutoff(cutoff: Cutoff, assign: Assignment, model: MatchingModel) 
         why = WHY.get(scorer.outcome, scorer.outcome)
         logger.warning(
             "%s: the best partner of a text is a match at any score, and the model %s has no boundary among the "
-            "scores, because %s; %s", cutoff.source, model.path, why, CURES.get(scorer.outcome, CURE),
+            "scores, because %s; %s", cutoff.source, model.path, why, FIXES.get(scorer.outcome, FIX),
         )  # fmt: skip

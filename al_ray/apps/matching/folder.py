@@ -36,6 +36,7 @@ from al_ray.apps.matching.why.column import WHY, in_words, why_column
 from al_ray.apps.matching.why.reasons import Reasons
 from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
 from al_ray.storage.files import in_one_step, make_table, read_json, read_parquet, write_root, write_text
@@ -62,16 +63,14 @@ CHUNK_OF_WHY = 20_000  # and of one with a row of their own for each comparison.
 
 @dataclass(frozen=True)
 class Matches:
-    """Matches, the best first: pairs (n, 2) of rows, scores, cosines and probabilities (n,), and who decided (n,).
+    """Matches, the best first: pairs of rows with scores, and of each pair (n,) its probability and who decided.
 
     probabilities: None if the model is not calibrated. by_label: whether the pair was labelled yes. by_rule: whether
     it matches by --always. by_oracle: whether an oracle said yes to it, None without one. undecided: (k, 2) pairs that
     would match, but that the encoder cannot tell apart. reasons: why each has its p, None without --why.
     """
 
-    pairs: Pairs
-    scores: Floats
-    cosines: Floats
+    scored: ScoredPairs
     probabilities: Floats | None
     by_label: np.ndarray
     by_rule: np.ndarray
@@ -80,7 +79,22 @@ class Matches:
     by_oracle: Mask | None = None
 
     def __len__(self) -> int:
-        return len(self.pairs)
+        return len(self.scored)
+
+    @property
+    def pairs(self) -> Pairs:
+        """Return the (n, 2) rows."""
+        return self.scored.pairs
+
+    @property
+    def scores(self) -> Floats:
+        """Return the scores (n,)."""
+        return self.scored.scores
+
+    @property
+    def cosines(self) -> Floats:
+        """Return the cosines (n,)."""
+        return self.scored.cosines
 
     @property
     def others(self) -> Mapping[str, Mask]:
@@ -94,7 +108,7 @@ class Matches:
         return ~np.logical_or.reduce(list(self.others.values()))
 
 
-def refuse_other(folder: StoragePath, made_from: str) -> None:
+def check_made_from(folder: StoragePath, made_from: str) -> None:
     """WrongFolder if a folder holds matches that were made from something else, or something else."""
     if not (folder / RECORD).exists():
         if (folder / "config.json").exists() or (folder / "task.json").exists():
@@ -115,7 +129,7 @@ def in_new_matches(folder: StoragePath, matches: Matches, task: Task) -> Mask | 
     path = folder / "new_matches.parquet"
     if not path.exists():
         return None
-    table = read_parquet(path, columns=["left_id", "right_id"], cure="delete it, and rerun the command")
+    table = read_parquet(path, columns=["left_id", "right_id"], fix="delete it, and rerun the command")
     new = set(zip(table["left_id"].to_pylist(), table["right_id"].to_pylist(), strict=True))
     ids = zip(*task.ids_of(matches.pairs), strict=True)
     return np.fromiter((pair in new for pair in ids), dtype=np.bool_, count=len(matches))
@@ -186,9 +200,9 @@ def write_bridges(folder: StoragePath, nodes: Nodes, split: Edges | None, cells:
     if split is None:
         path.unlink(missing_ok=True)
         return
-    order = np.lexsort((split.pairs[:, 1], split.pairs[:, 0], split.similarities))
+    order = np.lexsort((split.pairs[:, 1], split.pairs[:, 0], split.scores))
     ids = [nodes.ids(side) for side in split.pairs[order].T]
-    table = make_table(BRIDGES, [*ids, split.similarities[order]])
+    table = make_table(BRIDGES, [*ids, split.scores[order]])
     in_one_step(path, lambda aside: _write_tables([table], BRIDGES, cells, aside))
 
 

@@ -146,12 +146,12 @@ def open_model(path: StoragePath, asked: RoundName = None) -> MatchingModel:
 def _model_of_run(run: StoragePath, asked: RoundName) -> MatchingModel:
     config = bound_config(run)
     choice = choose_model(run, asked)
-    _refuse_own_words(run, config.encoding)
+    _check_encoder_of_any_words(run, config.encoding)
     folder, number = RunFolder(run, bound_task(run)), choice.round
     if not number:
         model = untrained_model(run, config.encoding, untrained_digest(run))
         return MatchingModel(run, by_cosine_alone(config), model, None, {}, folder, number, choice)
-    folder.refuse_lost(number)
+    folder.check_weights_exist(number)
     model, path = folder.model(number), folder.round(number) / "model"
     return MatchingModel(run, config, model, *_stored_scores(path, model), folder, number, choice)
 
@@ -170,7 +170,7 @@ def _copied_model(folder: StoragePath) -> MatchingModel:
         config = RunConfig(task=str(folder), matcher="on", candidates=candidates, **vars(encoding))
         return MatchingModel(folder, config, known, *_stored_scores(folder, known))
     encoding = saved_encoding(folder)
-    _refuse_own_words(folder, encoding)
+    _check_encoder_of_any_words(folder, encoding)
     assert known is not None
     # The stored digest is of the options of its run, which are not known here.
     model = replace(known, digest=saved(str(folder), encoding).digest())
@@ -178,7 +178,7 @@ def _copied_model(folder: StoragePath) -> MatchingModel:
     return MatchingModel(folder, config, model, *_stored_scores(folder, model))
 
 
-def _refuse_own_words(path: StoragePath, encoding: EncoderConfig) -> None:
+def _check_encoder_of_any_words(path: StoragePath, encoding: EncoderConfig) -> None:
     if family_of(encoding.encoder).learns_words:
         raise BadOption(
             f"{path} has the encoder {encoding.encoder}, which knows the words of its task only; give a model with "
@@ -206,8 +206,8 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
     except BadOption as error:
         if number is None or number <= last_round(run):
             raise
-        cure = "restore it, or match all texts with another `out`"
-        raise BadOption(f"{run} has no complete round {number}; {cure}") from error
+        fix = "restore it, or match all texts with another `out`"
+        raise BadOption(f"{run} has no complete round {number}; {fix}") from error
     of_round = "" if about["round"] is None else f"of round {about['round']} of "
     if model.model.digest != about["digest"]:
         raise BadOption(
@@ -222,7 +222,7 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
     return model if choice is None else replace(model, choice=choice)
 
 
-def refuse_one_side(model: MatchingModel) -> None:
+def require_symmetric_model(model: MatchingModel) -> None:
     """Raise BadOption for a model that can only match two sets of texts."""
     scorer = model.model.scorer
     if scorer is not None and scorer.neighbourhood and not scorer.both_sides:

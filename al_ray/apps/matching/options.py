@@ -3,22 +3,29 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, assignments_help
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.cascade.options import CascadeOptions
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
+from al_ray.core.config.index import NEIGHBOURS, PROBES, Neighbours, Probes
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
 from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
 from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
-from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE, Rule
+from al_ray.metrics.thresholds import Guarantee, Rule
 
 Clustering = Literal["components", "average"]
 CUTOFF, TABLE = Group("cutoff"), Group("table")
 MOST_MATCHES = 1_000_000_000
+
+
+def assignments_help() -> str:
+    """Return the --help of --assign."""
+    rules = "; ".join(f"{name}: {rule.summary}" for name, rule in ASSIGNMENTS.items())
+    return f"Which candidates are matches. {rules}. Default: mutual for two sides without --best, else all."
 
 
 @dataclass(frozen=True)
@@ -28,13 +35,13 @@ class MatchSearchConfig:
     kind: Literal["exact", "knn"] = "exact"
     """exact: compare all pairs. knn: compare every left text with its nearest right texts alone, found by a Faiss
     index. For millions of texts; not with --into."""
-    neighbours: Annotated[int, Between(1, 1_000_000)] = 100
+    neighbours: Neighbours = NEIGHBOURS
     """Right texts with which knn compares each left text. --assign best and mutual need fewer: 1, and 1 more for each
     pair of the text that was labelled no."""
     index: str = "Flat"
     """Index of knn: a Faiss index-factory string. Flat finds all of the nearest; IVF1000,Flat is quicker and misses
     some. Which share it finds is measured on 256 texts and written to match.json."""
-    nprobe: Annotated[int, Between(1, 1_000_000)] = 10
+    nprobe: Probes = PROBES
     """Cells of an IVF index that are searched for each left text."""
 
     def __post_init__(self) -> None:
@@ -69,7 +76,7 @@ class CutoffOptions:
     """Match at the threshold that evaluate --threshold-for costs=MISS,ALARM stored with the model: --costs 10 1."""
     ranked_recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
     """With --guarantee: match at the threshold that audit estimate --threshold-for ranked-recall=R stored."""
-    guarantee: Annotated[float | None, CUTOFF, Between(LEAST_GUARANTEE, MOST_GUARANTEE)] = None
+    guarantee: Annotated[Guarantee, CUTOFF] = None
     """With --precision, --recall, --ranked-recall or --costs: take the threshold that was stored with this --guarantee
     of evaluate or of audit estimate (docs/guarantees.md)."""
 

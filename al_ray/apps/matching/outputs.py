@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
-from al_ray.apps.matching.assignment_rules import Assignment
+from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
 from al_ray.apps.matching.cascade.asking import Questions, Verdicts, choose_questions
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
 from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster, weak_bridges
@@ -18,7 +18,6 @@ from al_ray.apps.matching.clusters.ids import NO_ID, ClusterIds, number_clusters
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.apps.matching.clusters.sources import clusters_with_two, one_of_each
-from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions, decided_by
 from al_ray.apps.matching.folder import (
     Matches,
@@ -31,11 +30,11 @@ from al_ray.apps.matching.folder import (
     write_record,
     write_undecided,
 )
-from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.core.text import read_alike
@@ -76,11 +75,11 @@ class Matching:
         """The lowest score of a match of the model, -inf for none."""
         return self.cutoff.score if self.verdicts is None else self.verdicts.band.cutoff
 
-    def questions(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Questions:
-        """(n, 2) candidates with their scores and cosines (n,) -> those about which an oracle is to be asked."""
+    def questions(self, candidates: ScoredPairs) -> Questions:
+        """Return those of (n,) candidates about which an oracle is to be asked."""
         assert self.verdicts is not None
-        edges, _ = self._edges(pairs, scores, cosines)
-        return choose_questions(edges, self.p(scores), self.verdicts.band, self.rule)
+        edges, _ = self._edges(candidates)
+        return choose_questions(edges, self.p(candidates.scores), self.verdicts.band, self.rule)
 
     def p(self, scores: Floats) -> Floats:
         """(n,) scores as users see them -> p of the model, a probability only if it is calibrated."""
@@ -90,44 +89,43 @@ class Matching:
             return scores
         return scorer.probability(scores + self.model.lowest_p)
 
-    def assigned(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Assigned:
-        """(n, 2) candidates with their scores and cosines (n,) -> which match, and which the encoder cannot tell apart.
+    def assigned(self, scored: ScoredPairs) -> Assigned:
+        """Return which of (n,) candidates match, and which the encoder cannot tell apart.
 
         The latter are no edges of the assignment, so that they take the place of no match.
         """
+        pairs, scores = scored.pairs, scored.scores
         keys = self.split.space.keys(pairs)
-        edges, unclear = self._edges(pairs, scores, cosines)
+        edges, unclear = self._edges(scored)
         above = unclear & (scores >= self.lowest) & ~is_in(keys, self.decisions.no)
         if self.verdicts is not None:
             edges = self.verdicts.apply(keys, edges)
         return Assigned(assign(edges, self.rule, self.lowest), pairs[above][np.argsort(keys[above])])
 
-    def _edges(self, pairs: Pairs, scores: Floats, cosines: Floats) -> tuple[CandidateEdges, Mask]:
+    def _edges(self, scored: ScoredPairs) -> tuple[CandidateEdges, Mask]:
         """Return the edges that labels, rules and the model decide, and (n,) which the encoder cannot tell apart."""
-        keys = self.split.space.keys(pairs)
-        unclear = self._unclear(pairs, keys, cosines)
+        keys = self.split.space.keys(scored.pairs)
+        unclear = self._unclear(scored.pairs, keys, scored.cosines)
         by = decided_by(keys, self.decisions)
         by[unclear] = SAID_NO
-        return CandidateEdges(pairs[:, 0], pairs[:, 1], scores, self.split.space.symmetric, by), unclear
+        return CandidateEdges(scored, self.split.space.symmetric, by), unclear
 
-    def matches(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Matches:
-        """(n, 2) candidates with their scores and cosines (n,) -> the matches among them, the best first."""
-        assigned = self.assigned(pairs, scores, cosines)
-        pairs, scores, cosines = pairs[assigned.matches], scores[assigned.matches], cosines[assigned.matches]
-        keys = self.split.space.keys(pairs)
-        order = np.lexsort((keys, -scores))
-        scores, calibrated = scores[order], self.model.calibrated
+    def matches(self, candidates: ScoredPairs) -> Matches:
+        """Return the matches among (n,) candidates, the best first."""
+        assigned = self.assigned(candidates)
+        found = candidates.at(assigned.matches)
+        keys = self.split.space.keys(found.pairs)
+        order = np.lexsort((keys, -found.scores))
+        found, calibrated = found.at(order), self.model.calibrated
         # A scorer is fitted to scores as the search gives them; with a matcher people see p instead.
         shift = self.model.lowest_p
-        probabilities = None if calibrated is None else calibrated.probability(scores + shift if shift else scores)
+        shown = found.scores + shift if shift else found.scores
+        probabilities = None if calibrated is None else calibrated.probability(shown)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
         by_oracle = None
         if self.verdicts is not None:
             by_oracle = is_in(keys[order], self.verdicts.yes) & ~by_label & ~by_rule
-        return Matches(
-            pairs[order], scores, cosines[order], probabilities, by_label, by_rule, assigned.undecided,
-            by_oracle=by_oracle,
-        )  # fmt: skip
+        return Matches(found, probabilities, by_label, by_rule, assigned.undecided, by_oracle=by_oracle)
 
     def _unclear(self, pairs: Pairs, keys: Keys, cosines: Floats) -> Mask:
         """Return (n,) which pairs have the cosine 1 although they read differently: the encoder cannot tell them apart.
@@ -200,7 +198,7 @@ def cluster_texts(
     cutoff the lowest score of a match is the cutoff. old_ids: (nodes,) ids of the clusters before, NO_ID for new texts.
     """
     space, nodes = matching.split.space, Nodes(matching.task)
-    edges = Edges.of(len(nodes), nodes.of(matches.pairs), matches.scores)
+    edges = Edges.of(len(nodes), ScoredPairs(nodes.of(matches.pairs), matches.scores))
     keys, rules = matching.decisions, matching.rules
     yes, no, rule, certain = (nodes.of(space.pairs(one)) for one in (keys.yes, keys.no, keys.rule, keys.certain))
     labelled = Decisions(certain, no)

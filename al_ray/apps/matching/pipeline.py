@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,41 +14,41 @@ from al_ray.apps.matching.cascade.band import choose_band
 from al_ray.apps.matching.cascade.oracle import ask_pairs, record_answers
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
+from al_ray.apps.matching.cutoff import check_split_bridges, choose_assignment, choose_cutoff, warn_of_no_cutoff
 from al_ray.apps.matching.decisions import PairDecisions, always_pairs, known_decisions
 from al_ray.apps.matching.folder import (
     Matches,
-    refuse_other,
+    check_made_from,
 )
+from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
 from al_ray.apps.matching.incremental.renewal import cells_of, holds, old_clusters, renew, write_first
 from al_ray.apps.matching.incremental.state import (
     MatchState,
-    ScoredPairs,
+    check_not_extended,
     read_state,
-    refuse_added,
-    removed_if_refused,
+    removed_on_error,
     task_name,
 )
-from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
+from al_ray.apps.matching.model import MatchingModel, model_of, require_symmetric_model
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
 from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
-from al_ray.apps.matching.search import CURE, cosines_of, exact_cosines, find_candidates, refuse_search
+from al_ray.apps.matching.search import FIX, check_neighbour_search, cosines_of, exact_cosines, find_candidates
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import (
     as_matcher_reads,
+    check_clustering,
+    check_options_of_into,
     is_task,
     read_arrived,
     read_texts,
-    refuse_clustering,
-    refuse_unlike,
     table_record,
     task_folder,
     typed_as_known,
 )
-from al_ray.apps.matching.why.finding import reasons_of, refuse_why
+from al_ray.apps.matching.why.finding import check_why, reasons_of
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.services import deploy_pool
@@ -60,10 +59,11 @@ from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.progress import OnProgress
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import input_digest
@@ -108,24 +108,24 @@ def match_texts(
     returns what match.json has besides. called: turns a text that names options into what the page shows.
     """
     if model.run is not None:
-        refuse_inside(out, storage_path(model.config.task))
+        check_outside_task(out, storage_path(model.config.task))
     elif options.suggest is not None:
         raise BadOption(
             f"`suggest` prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
             "not known; give `model=RUN`, or leave out `suggest`"
         )
-    refuse_why(options.why, model)
+    check_why(options.why, model)
     model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
     task = as_matcher_reads(task, options, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
-    refuse_other(out, made_from)
-    refuse_added(out, made_from, task)
+    check_made_from(out, made_from)
+    check_not_extended(out, made_from, task)
     matching = _matching(options, model, task)
-    with locked(out) as out, removed_if_refused(out), session(cluster_config, trainers=0):
-        refuse_other(out, made_from)
-        number = refuse_added(out, made_from, task)
+    with locked(out) as out, removed_on_error(out), session(cluster_config, trainers=0):
+        check_made_from(out, made_from)
+        number = check_not_extended(out, made_from, task)
         place = task_folder(options, task, out)
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
@@ -136,10 +136,11 @@ def match_texts(
         clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn" and options.oracle is None:
-            about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
+            rules, table = MatchingRules(matching.rule, matching.rules, matching.cutoff), table_record(options, model)
+            about = StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
         write_first(out, number, matching, scored, clustered, about)
-        added = {"made_from": made_from, "search": search} | seen
-        added |= {} if matches.reasons is None else {"why": matches.reasons.record}
+        why = {} if matches.reasons is None else {"why": matches.reasons.record}
+        added = {"made_from": made_from, "search": search} | seen | why
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added, called))
     return MatchResult(task, matches, record, report)
 
@@ -178,7 +179,7 @@ def _matched(
     scores = np.maximum(candidates.cosines - shift, 0.0) if shift else candidates.cosines + (exact - cosines)
     if matching.verdicts is not None and ask is not None:
         matching = ask(matching, ScoredPairs(pairs, scores, exact))
-    matches = matching.matches(pairs, scores, exact)
+    matches = matching.matches(ScoredPairs(pairs, scores, exact))
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
         matches = replace(matches, reasons=reasons)
@@ -191,12 +192,12 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
     split = task.split(options.split or "train")
     rule = choose_assignment(options, task.symmetric)
     cutoff = choose_cutoff(options, model, rule)
-    refuse_search(options.search, model.model, task, split, rule)
-    refuse_clustering(options, task)
+    check_neighbour_search(options.search, model.model, task, split, rule)
+    check_clustering(options, task)
     if task.symmetric:
-        refuse_one_side(model)
-    rules = ClusterRules.given(options)
-    refuse_split(rules.split_bridges, cutoff)
+        require_symmetric_model(model)
+    rules = ClusterRules.of_options(options)
+    check_split_bridges(rules.split_bridges, cutoff)
     warn_of_no_cutoff(cutoff, rule, model)
     decisions = _decisions(model, task, split.name, rules, options.most)
     written = options.texts, options.escape_formulas
@@ -211,8 +212,7 @@ def _ask(
     """Return what decides about the pairs once an oracle has answered. scored: all candidates, with their cosines."""
     verdicts = matching.verdicts
     assert verdicts is not None
-    assert scored.cosines is not None
-    questions = matching.questions(scored.pairs, scored.scores, scored.cosines)
+    questions = matching.questions(scored)
     pairs, folder = scored.pairs[questions.order], options.oracle_answers or out / "oracle"
     answers = ask_pairs(options, matching.task, pairs, folder, matching.model.config.threads, watch)
     keys = matching.split.space.keys(pairs)
@@ -235,14 +235,14 @@ def match_into(
     and if the score is the cosine, pairs of known texts are not compared again. Rerun the same command after a stop.
     called: as of `match_texts`.
     """
-    with locked(out) as out, removed_if_refused(out):
+    with locked(out) as out, removed_on_error(out):
         state, known = read_state(out)
-        model = model_of(state.about["model"], out).allowing(options.most_unknown)
-        refuse_why(options.why, model)
-        refuse_unlike(options, state.about)
-        rules, cluster_rules = state.about["rules"], ClusterRules.kept(state.about["rules"])
-        table = state.about["table"], model.config.max_length, known.symmetric
-        arrived, report = read_arrived(options, *table, cluster_rules.columns)
+        model = model_of(state.about.model, out).allowing(options.most_unknown)
+        check_why(options.why, model)
+        check_options_of_into(options, state.about)
+        rules = state.about.rules
+        table = state.about.table, model.config.max_length, known.symmetric
+        arrived, report = read_arrived(options, *table, rules.clusters.columns)
         if model.model.matcher is not None:
             arrived = typed_as_known(arrived, known)
         grown = grow(known, arrived, options.complete)
@@ -250,18 +250,17 @@ def match_into(
             raise BadOption("`complete`: one text would be left, and a pair needs two; give a table of more rows")
         grown = replace(grown, task=as_matcher_reads(grown.task, options, model))
         split = grown.task.split("train")
-        decisions = _decisions(model, grown.task, split.name, cluster_rules, options.most)
-        score = rules["cutoff"]["score"]
-        cutoff = Cutoff(**(rules["cutoff"] | {"score": -inf if score is None else score, "count": options.most}))
+        decisions = _decisions(model, grown.task, split.name, rules.clusters, options.most)
+        cutoff = replace(rules.cutoff, count=options.most)
         matching = Matching(
-            model, grown.task, split, rules["assign"], cutoff, cluster_rules, decisions, options.texts,
+            model, grown.task, split, rules.assign, cutoff, rules.clusters, decisions, options.texts,
             options.escape_formulas,
         )  # fmt: skip
         if model.compares_all_again:
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
         else:
             scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
-            matches = matching.matches(scored.pairs, scored.scores, scored.cosines)
+            matches = matching.matches(scored)
         clustered = cluster_texts(matching, matches, old_clusters(state, known, grown), state.next_cluster)
         added = {} if matches.reasons is None else {"why": matches.reasons.record}
         record = renew(out, Outcome(matching, matches, scored, clustered, added, called), state, grown)
@@ -279,7 +278,7 @@ def _compare_again(
     # An earlier al_ray kept no cosines beside scores with a neighbourhood.
     if holds(state, matching) and state.candidates.other is not None and not why:
         scored = state.candidates
-        return matching.matches(scored.pairs, scored.scores, scored.cosines), scored
+        return matching.matches(scored), scored
     task, place = matching.task, out / task_name(matching.task)
     write_task(task, place, {"command": "match", "into": str(out)})
     config = replace(_searched(matching.model.config, MatchSearchConfig()), task=str(place))
@@ -318,29 +317,16 @@ def _search_again(
         # As when all texts are matched at once, `most` is no limit of these.
         return best_of_texts(scored, space, (len(grown.task.left), len(grown.task.right)), matching.decisions.certain)
     if np.count_nonzero(scored.scores >= cutoff.score) > cutoff.count:
-        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {CURE}")
+        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {FIX}")
     return scored
 
 
 def _decisions(model: MatchingModel, task: Task, split: str, rules: ClusterRules, most: int) -> PairDecisions:
     """Return what labels and rules decide; BadOption for a rule that does not fit to the values of its column."""
-    rules.canonical_rule.refuse_mixed(Nodes(task))
+    rules.canonical_rule.check_one_type(Nodes(task))
     space = task.split(split).space
     decisions = known_decisions(model, task, space)
     return decisions.with_rule(always_pairs(task, rules.always, space, most)) if rules.always else decisions
-
-
-def _about(matching: Matching) -> dict[str, Any]:
-    """Return the model and the rules by which new texts are matched."""
-    cutoff = asdict(matching.cutoff)
-    return {
-        "model": model_record(matching.model),
-        "rules": {
-            "assign": matching.rule, **matching.rules.record,
-            "cutoff": cutoff | {"score": None if cutoff["score"] == -inf else cutoff["score"]},
-        },
-        **cells_of(matching),
-    }  # fmt: skip
 
 
 def _searched(config: RunConfig, options: MatchSearchConfig) -> RunConfig:

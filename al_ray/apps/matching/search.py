@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
-from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment, Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
 from al_ray.apps.matching.options import MatchSearchConfig
@@ -29,7 +28,7 @@ from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 # Also of `match_into`, which keeps the cutoff of the matches that are there.
-CURE = "give a higher `most`, or match all texts with a higher cutoff or `best=N`; nothing was written"
+FIX = "give a higher `most`, or match all texts with a higher cutoff or `best=N`; nothing was written"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class FoundPairs:
     search: Mapping[str, Any]
 
 
-def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
+def check_neighbour_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
     """Raise BadOption, before any text is encoded, for a search by neighbours that cannot give what is asked for."""
     if model.matcher is not None and config != MatchSearchConfig():
         raise BadOption(
@@ -99,7 +98,7 @@ def find_candidates(
         config = replace(config, kind="exact")
     of_each = ASSIGNMENTS[assign].of_best
     if of_each:
-        config = replace(config, neighbours=min(config.neighbours, 1 + _most_refused(split.space, decisions)))
+        config = replace(config, neighbours=min(config.neighbours, 1 + _most_rejected(split.space, decisions)))
     search = PoolSearch(pool, split, recalls.append, config)
     if of_each:
         found = (_best if config.kind == "exact" else _nearest)(search, model, decisions)
@@ -114,7 +113,7 @@ def find_candidates(
     return FoundPairs(found.joined(Candidates(by_people, scores)), record)
 
 
-def _most_refused(space: PairSpace, decisions: PairDecisions) -> int:
+def _most_rejected(space: PairSpace, decisions: PairDecisions) -> int:
     """Return the most pairs of one left text that were labelled no: of its nearest so many may be left out."""
     pairs = space.pairs(decisions.no)
     texts = pairs.ravel() if space.symmetric else pairs[:, 0]
@@ -143,23 +142,25 @@ def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candid
 def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> Candidates:
     """Return all pairs with at least the score of the cutoff."""
     if cutoff.score > -inf and search.config.kind == "exact" and model.matcher is None:
-        _refuse_too_many(search, model, cutoff, decisions, seed)
+        _check_number_of_matches(search, model, cutoff, decisions, seed)
     # One more than allowed tells that there are too many; `best=N` asks for N.
     count = cutoff.count + (cutoff.score > -inf)
     found = search.least_of_each(model, [Query(HIGHEST, count, decisions.no, -cutoff.score)])[0]
     if len(found) > cutoff.count:
-        raise BadOption(f"more than {cutoff.count:,} pairs {_above_it(cutoff)}; {CURE}")
+        raise BadOption(f"more than {cutoff.count:,} pairs {_above_it(cutoff)}; {FIX}")
     return found
 
 
-def _refuse_too_many(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> None:
+def _check_number_of_matches(
+    search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int
+) -> None:
     """Log how many pairs have at least the score of the cutoff. BadOption if these are surely more than it allows."""
     space = search.split.space
     counts = search.count_partners(model, draw_texts(space.left, seed), cutoff.score, decisions.no)
     estimate = estimate_pairs(counts, len(space.left), space.symmetric, seed)
     number = estimate.describe("texts" if space.symmetric else "left texts")
     if estimate.low > cutoff.count:
-        raise BadOption(f"{number} {_above_it(cutoff)}, more than {option('most', cutoff.count)}; {CURE}")
+        raise BadOption(f"{number} {_above_it(cutoff)}, more than {option('most', cutoff.count)}; {FIX}")
     logger.info("%s %s", number, _above_it(cutoff))
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.rules import CLUSTER_OPTIONS, ClusterRules
+from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.growth import Side
 from al_ray.apps.matching.incremental.order import sorted_by_id
 from al_ray.apps.matching.incremental.state import task_name
@@ -37,7 +39,7 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
 
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
-    folder, columns = _task_of(options), ClusterRules.given(options).columns
+    folder, columns = _task_of(options), ClusterRules.of_options(options).columns
     if folder is not None:
         if columns:
             raise BadOption(
@@ -158,7 +160,7 @@ def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
     }
 
 
-def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
+def check_options_of_into(options: MatchOptions, about: StateAbout) -> None:
     """Raise BadOption for options that `match_into` takes from its folder, and where it cannot add texts."""
     given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
     given += [name for name in ("assign", *CLUSTER_OPTIONS) if getattr(options, name) is not None]
@@ -176,12 +178,11 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
         raise BadOption("`oracle` goes with `al_ray.match(..., out=DIR)`; leave it out")
     if options.suggest is not None:
         raise BadOption("`suggest` goes with `al_ray.match(..., out=DIR)`, which compares all texts; leave it out")
-    rules = about["rules"]
-    if rules["cutoff"]["score"] is None and not ASSIGNMENTS[rules["assign"]].of_best:
+    if about.rules.cutoff.score == -inf and not ASSIGNMENTS[about.rules.assign].of_best:
         raise BadOption(
             "`al_ray.match_into` cannot add to the N best pairs of `best=N`; match all texts again with another `out`"
         )
-    table = about["table"]
+    table = about.table
     given_conditions = ("`OwnTexts.same`", table["same"]), ("`OwnTexts.different`", table["different"])
     conditions = [name for name, columns in given_conditions if columns is not None]
     if conditions:
@@ -195,7 +196,7 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_clustering(options: MatchOptions, task: Task) -> None:
+def check_clustering(options: MatchOptions, task: Task) -> None:
     """Raise BadOption for clusters that cannot be made of these tables."""
     if options.clusters == "average" and not task.symmetric:
         raise BadOption(

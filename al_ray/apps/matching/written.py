@@ -20,7 +20,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.storage.files import file_in, read_json, read_parquet
 
 FILE = "matches.parquet"
-CURE = "match the texts again (`al_ray.match`)"
+FIX = "match the texts again (`al_ray.match`)"
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def read_matches(folder: Path) -> WrittenMatches:
             f"{folder} holds no {RECORD}; give `matches` the folder that `al_ray.match` wrote, and rerun "
             "`al_ray.match` if it was stopped"
         )
-    rule = read_json(folder / RECORD, ["assign"], CURE)["assign"]
+    rule = read_json(folder / RECORD, ["assign"], FIX)["assign"]
     if rule not in ASSIGNMENTS:
-        raise BadFile(f"{folder / RECORD} has {rule!r} as its rule; {CURE}")
+        raise BadFile(f"{folder / RECORD} has {rule!r} as its rule; {FIX}")
     digest = digest_of(folder)
     table = _table(folder)
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))
@@ -66,13 +66,13 @@ def _table(folder: Path) -> pa.Table:
 
     What `why` adds is left out.
     """
-    table = read_parquet(folder / FILE, cure=CURE)
+    table = read_parquet(folder / FILE, fix=FIX)
     if WHY in list(table.schema):
         table = table.drop_columns([WHY.name])
     there = list(zip(table.schema.names, table.schema.types, strict=True))
     own = list(zip(MATCHES.names, MATCHES.types, strict=True))
     if there not in (own, [*own, *TEXTS]):
-        raise BadFile(f"{folder / FILE} holds {', '.join(table.schema.names)}, not what this al_ray wrote; {CURE}")
+        raise BadFile(f"{folder / FILE} holds {', '.join(table.schema.names)}, not what this al_ray wrote; {FIX}")
     return table
 
 
@@ -82,7 +82,7 @@ def digest_of(folder: Path) -> str:
         with (folder / FILE).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise BadFile(f"{folder / FILE} cannot be read ({error}); {CURE}") from error
+        raise BadFile(f"{folder / FILE} cannot be read ({error}); {FIX}") from error
 
 
 def read_match_texts(folder: Path, places: Rows) -> tuple[Task, Pairs]:
@@ -94,7 +94,7 @@ def read_match_texts(folder: Path, places: Rows) -> tuple[Task, Pairs]:
     table = _table(folder).take(places)
     left, right = (table[name].to_pylist() for name in ("left_id", "right_id"))
     if (folder / STATE).exists():
-        task = read_task(file_in(folder, read_json(folder / STATE, ["task"], CURE)["task"], folder / STATE, CURE))
+        task = read_task(file_in(folder, read_json(folder / STATE, ["task"], FIX)["task"], folder / STATE, FIX))
         return task, as_pairs(_rows_of(task.left, left, folder), _rows_of(task.right, right, folder))
     if TEXTS[0][0] not in table.schema.names:
         raise BadOption(
@@ -112,5 +112,5 @@ def _rows_of(corpus: Corpus, ids: Sequence[str], folder: Path) -> Rows:
     rows = {one: row for row, one in enumerate(corpus.ids) if one in sought}
     lacking = [one for one in ids if one not in rows]
     if lacking:
-        raise BadFile(f"{folder}: the text {lacking[0]!r} of {FILE} is not in its task; {CURE}")
+        raise BadFile(f"{folder}: the text {lacking[0]!r} of {FILE} is not in its task; {FIX}")
     return np.array([rows[one] for one in ids], dtype=np.int64)

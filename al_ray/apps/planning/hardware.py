@@ -11,7 +11,7 @@ from al_ray.storage.files import read_json
 
 CPU, CUDA = "cpu", "cuda"
 MEASURE = call("plan", options=Code("al_ray.PlanOptions(measure=True, constants=FILE)"))
-CURE = f"make it with: {MEASURE}"
+FIX = f"make it with: {MEASURE}"
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,16 @@ def from_content(content: Any, path: str) -> Constants:
         speeds |= {name: asdict(replace(getattr(BUILT_IN_CPU, name), measured=False)) for name in old}
         unknown = sorted(set(speeds) ^ set(SPEEDS))
         if unknown:
-            raise BadFile(f"{path}: {', '.join(unknown)} is unknown or missing; {CURE}")
+            raise BadFile(f"{path}: {', '.join(unknown)} is unknown or missing; {FIX}")
         read = {name: Speed(float(s["value"]), s["measured"], str(s["source"])) for name, s in speeds.items()}
         constants = Constants(content["device"], str(content["machine"]), int(content["threads"]), **read)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise BadFile(f"{path} holds no constants ({type(error).__name__}: {error}); {CURE}") from error
+        raise BadFile(f"{path} holds no constants ({type(error).__name__}: {error}); {FIX}") from error
     for name, speed in read.items():
         if not (math.isfinite(speed.value) and speed.value > 0) or speed.measured not in (True, False):
-            raise BadFile(f"{path}: {name} is {speed.value}, measured {speed.measured}; {CURE}")
+            raise BadFile(f"{path}: {name} is {speed.value}, measured {speed.measured}; {FIX}")
     if constants.device not in (CPU, CUDA) or constants.threads < 1:
-        raise BadFile(f"{path}: device {constants.device!r} with {constants.threads} threads; {CURE}")
+        raise BadFile(f"{path}: device {constants.device!r} with {constants.threads} threads; {FIX}")
     return constants
 
 
@@ -137,10 +137,10 @@ def read_constants(path: Path | None, device: str, built_in: str) -> Constants:
     try:
         content = read_json(path)
     except BadFile as error:
-        raise BadFile(f"{path} cannot be read; {CURE}") from error
+        raise BadFile(f"{path} cannot be read; {FIX}") from error
     constants = from_content(content, str(path))
     if constants.device != device:
-        raise BadOption(f"{path} was measured on {constants.device}, and the shards are on {device}; {CURE}")
+        raise BadOption(f"{path} was measured on {constants.device}, and the shards are on {device}; {FIX}")
     return constants
 
 

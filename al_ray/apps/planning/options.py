@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -29,11 +29,6 @@ NO_TASK = "none"
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(RunConfig, RecipeOptions):
     """Memory, time and cost of a run, before anything starts. Sizes are numbers of texts."""
-
-    UNUSED: ClassVar[tuple[str, ...]] = (
-        *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries", "most_unknown"),
-        *("choose_ahead", "candidates.presumed", "candidates.least_recall"),
-    )
 
     task: str = NO_TASK
     """Task folder, whose numbers of texts are used; or none: they are given by --texts and the like."""

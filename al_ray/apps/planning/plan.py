@@ -96,7 +96,7 @@ def plan(setting: Setting) -> Plan:
     labels, or a matcher fewer candidates.
     """
     config, sizes = setting.config, setting.sizes
-    _refuse_too_many_labels(setting)
+    _check_number_of_labels(setting)
     measures = len(config.evaluation.splits)
     splits = stage_times.embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
     near = Time()
@@ -136,13 +136,13 @@ def plan(setting: Setting) -> Plan:
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
 
 
-def _refuse_too_many_labels(setting: Setting) -> None:
+def _check_number_of_labels(setting: Setting) -> None:
     """Raise BadOption for more labels than there are pairs, or candidates of a matcher."""
     config, sizes = setting.config, setting.sizes
     if setting.labels[-1] > sizes.pairs:
         raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer `rounds` or more texts")
     # A round that trains the encoder finds other candidates, and labels of a run that is there were had.
-    if config.matcher == "on" and not config.encoder_every and not setting.bought:
+    if config.matcher == "on" and not config.encoder_every and not setting.past_batches:
         candidates = matcher_times.candidate_pairs(setting, sizes.texts, sizes.right)
         if setting.labels[-1] > candidates:
             raise BadOption(

@@ -67,8 +67,8 @@ def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants)
         raise BadOption("no round is complete")
     sizes, workers = sizes_of_run(folder, config), replace(cluster, cpus_per_shard=config.threads)
     labels = [0, *(line["labels"] for line in folder.complete_rounds())]
-    bought = tuple(after - before for before, after in pairwise(labels))
-    return plan(replace(setting_of(config, sizes, workers, constants), bought=bought))
+    past_batches = tuple(after - before for before, after in pairwise(labels))
+    return plan(replace(setting_of(config, sizes, workers, constants), past_batches=past_batches))
 
 
 def sizes_of_run(folder: RunFolder, config: RunConfig) -> Sizes:

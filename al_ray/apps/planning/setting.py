@@ -15,8 +15,8 @@ from al_ray.core.config.cluster import ClusterConfig
 class Setting:
     """Inputs of a plan; search.kind is exact or knn.
 
-    counted: whether evaluation counts every pair. bought: labels of each round of an existing run, whose batch sizes
-    may have changed between rounds; empty for those of the options.
+    counted: whether evaluation counts every pair. past_batches: labels of each round of an existing run, whose batch
+    sizes may have changed between rounds; empty for those of the options.
     """
 
     config: RunConfig
@@ -24,12 +24,12 @@ class Setting:
     cluster: ClusterConfig
     constants: Constants
     counted: bool
-    bought: tuple[int, ...] = ()
+    past_batches: tuple[int, ...] = ()
 
     @property
     def batches(self) -> tuple[int, ...]:
         """Return the number of labels of each round."""
-        return self.bought or self.config.batches
+        return self.past_batches or self.config.batches
 
     @property
     def labels(self) -> tuple[int, ...]:

@@ -157,7 +157,7 @@ def _cell_options(
 
 
 def _with_budget(config: RunConfig, labels: int) -> RunConfig:
-    """Return the config with the first batch whose rounds buy this number of labels; unchanged if there is none."""
+    """Return the config with the first batch whose rounds have this number of labels; unchanged if there is none."""
     each = sum(config.growth**number for number in range(config.rounds))
     # A round's share is rounded down: all of them together lose less than a label a round.
     candidates = range(max(1, int(labels / each)), int((labels + config.rounds) / each) + 2)

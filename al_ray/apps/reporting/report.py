@@ -55,18 +55,14 @@ class Report:
 
     def in_words(self, words: Callable[[str], str]) -> "Report":
         """Return the report with each sentence as `words` returns it, such as with flags for the names of options."""
-
-        def noted(table: Table) -> Table:
-            return replace(table, notes=tuple(map(words, table.notes)))
-
-        sections = tuple(
-            replace(
-                section, words=words(section.words),
-                chapters=tuple(replace(one, tables=tuple(map(noted, one.tables))) for one in section.chapters),
+        sections = list[Section]()
+        for one in self.sections:
+            chapters = (
+                replace(chapter, tables=tuple(table.in_words(words) for table in chapter.tables))
+                for chapter in one.chapters
             )
-            for section in self.sections
-        )  # fmt: skip
-        return Report(sections, noted(self.runs))
+            sections.append(replace(one, words=words(one.words), chapters=tuple(chapters)))
+        return Report(tuple(sections), self.runs.in_words(words))
 
     @property
     def cites_paper(self) -> bool:

@@ -24,9 +24,10 @@ from ray.serve.handle import DeploymentHandle
 from al_ray.apps.http.token import VARIABLE, read_token, token_digest
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api, require
-from al_ray.apps.serving.known import fill_store, refuse_other_store
+from al_ray.apps.serving.known import check_model_of_store, fill_store
 from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
@@ -77,15 +78,15 @@ class WriterReplica:
         """Name another model in the store, which the replicas then load."""
         self._store.use_model(model)
 
-    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+    async def put(self, texts: Sequence[tuple[str, str]]) -> PutCounts:
         """Put texts by id; see StoreWriter."""
-        return {**self._store.put(texts), "sequence": self._store.number}
+        return self._store.put(texts)
 
-    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    async def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Remove texts; see StoreWriter."""
-        return {**self._store.remove(ids), "sequence": self._store.number}
+        return self._store.remove(ids)
 
-    async def write_table(self, fields: Sequence[str]) -> dict[str, Any]:
+    async def write_table(self, fields: Sequence[str]) -> StoredTable:
         """Write all known texts as a table; see StoreWriter."""
         return self._store.write_table_for_matching(fields)
 
@@ -118,11 +119,11 @@ class MatcherReplica:
             raise BadFile(f"the changes of {self._options.store} could not be taken over")
         self._follow_model()
 
-    async def match(self, question: Question) -> dict[str, Any]:
+    async def match(self, question: Question) -> MatchAnswer:
         """Answer a question, together with others."""
         return await self._batches.answer(question)
 
-    async def _answer(self, questions: list[Question]) -> list[dict[str, Any]]:
+    async def _answer(self, questions: list[Question]) -> list[MatchAnswer]:
         """Answer the questions of a batch, all by the same model."""
         self._follow_model()
         async with self._turn:
@@ -184,25 +185,25 @@ class ServeService:
 
     async def about(self) -> dict[str, Any]:
         """Return what a replica says of itself; NotReady before the first one is loaded."""
-        await self._refuse_early()
+        await self._require_loaded()
         return await _called(self._matcher.about.remote)
 
-    async def match(self, question: Question) -> dict[str, Any]:
+    async def match(self, question: Question) -> MatchAnswer:
         """Return the answer of a replica; NotReady before the first one is loaded."""
-        await self._refuse_early()
+        await self._require_loaded()
         return await _called(self._matcher.match.remote, question)
 
-    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+    async def put(self, texts: Sequence[Put]) -> PutCounts:
         """Have the writer put texts or records, unless a replica refuses them."""
-        await self._refuse_early()
+        await self._require_loaded()
         checked = require(await _called(self._matcher.check.remote, texts))
         return await self._stored(self._writer.put.remote, checked)
 
-    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    async def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Have the writer remove texts."""
         return await self._stored(self._writer.remove.remote, ids)
 
-    async def write_table(self) -> dict[str, Any]:
+    async def write_table(self) -> StoredTable:
         """Have the writer write a table, with the fields of the model that answers."""
         fields = (await self.about()).get("known_fields", [])
         return await self._stored(self._writer.write_table.remote, fields)
@@ -215,7 +216,7 @@ class ServeService:
             kind = NotStored if isinstance(error, BadFile) else Refused
             raise kind(str(getattr(error, "cause", error))) from error
 
-    async def _refuse_early(self) -> None:
+    async def _require_loaded(self) -> None:
         if self._loaded:
             return
         if self._first is None or (self._first.done() and self._first.exception() is not None):
@@ -293,5 +294,5 @@ def build(arguments: dict[str, Any]) -> Application:
     model, there = open_model(options.model, options.round), read_source(options.store)
     choose_service_cutoff(options.for_matching(), model)
     if there is not None:
-        refuse_other_store(model, there)
+        check_model_of_store(model, there)
     return make_application(options, token_digest(token), ModelName.of(model))

@@ -1,10 +1,12 @@
 """The bodies of requests and of answers, and in words what is wrong with a body, with its place."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from al_ray.apps.serving.answers import KnownMatch, MatchAnswer
 from al_ray.datasets.tables.columns import trim_text
 
 
@@ -132,6 +134,17 @@ class Answer(BaseModel):
     model: str = Field(description="Digest of the weights, the scorer and the cutoff.")
     sequence: int
     results: list[list[Match]]
+
+    @classmethod
+    def of(cls, answer: MatchAnswer) -> "Answer":
+        """Return the answer to a question whose results are there; `why` is set in matches that have one."""
+        results = [[Match(**_set_fields(one)) for one in matches] for matches in answer.found]
+        return cls(model=answer.model, sequence=answer.sequence, results=results)
+
+
+def _set_fields(match: KnownMatch) -> dict[str, Any]:
+    fields = asdict(match)
+    return fields if match.why is not None else {name: fields[name] for name in fields if name != "why"}
 
 
 class PutAnswer(BaseModel):

@@ -97,16 +97,16 @@ class Gate:
             and path not in OPEN
             and not is_token(headers.get("authorization", ""), self.token_digest)
         ):
-            return refuse(
+            return error_response(
                 401, "no valid token; send the header: Authorization: Bearer TOKEN", "WWW-Authenticate", "Bearer"
             )
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
-            return refuse(400, f"Content-Length is {length[:50]!r}; give the number of bytes")
+            return error_response(400, f"Content-Length is {length[:50]!r}; give the number of bytes")
         if int(length) > self.most_bytes:
-            return refuse(413, self._too_large())
+            return error_response(413, self._too_large())
         if path in WORK and self.waiting >= self.most_waiting:
-            return refuse(
+            return error_response(
                 429, f"{self.waiting:,} requests wait already; send it again later", "Retry-After", RETRY_AFTER
             )
         return None
@@ -129,6 +129,6 @@ class Gate:
         return f"the body has more than {self.most_bytes:,} bytes; send fewer texts at a time"
 
 
-def refuse(code: int, error: str, header: str = "", value: str = "") -> JSONResponse:
+def error_response(code: int, error: str, header: str = "", value: str = "") -> JSONResponse:
     """Return an answer with what is wrong, and a header."""
     return JSONResponse({"error": error}, code, {header: value} if header else None)

@@ -1,6 +1,7 @@
 """The HTTP interface: from requests to calls of a service, and from what it raises to codes. It knows no Ray."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -9,6 +10,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from al_ray import __version__
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.bodies import (
     Answer,
     DeleteAnswer,
@@ -21,7 +23,7 @@ from al_ray.apps.serving.bodies import (
     describe_errors,
     repeated,
 )
-from al_ray.apps.serving.gate import RETRY_AFTER, Gate, Metrics, refuse
+from al_ray.apps.serving.gate import RETRY_AFTER, Gate, Metrics, error_response
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Checked, Put, Question
 
@@ -72,11 +74,11 @@ class Service(Protocol):
         """Return the model, the known texts and how they are searched; NotReady while they are loaded."""
         ...
 
-    async def match(self, question: Question) -> dict[str, Any]:
+    async def match(self, question: Question) -> MatchAnswer:
         """Return the answer to a question; NotReady while a model is loaded."""
         ...
 
-    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+    async def put(self, texts: Sequence[Put]) -> PutCounts:
         """Put texts or records by id; they are on disk when this returns. NotStored if they cannot be written.
 
         BadContent for what the model does not match, such as a field that it does not compare; Refused if the encoder
@@ -84,11 +86,11 @@ class Service(Protocol):
         """
         ...
 
-    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    async def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Remove texts; it is on disk when this returns. NotStored if it cannot be written."""
         ...
 
-    async def write_table(self) -> dict[str, Any]:
+    async def write_table(self) -> StoredTable:
         """Write all known texts as a table."""
         ...
 
@@ -120,12 +122,12 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
         limit = body.limit or options.limit
         question = Question(tuple(body.texts), limit, body.at_least, tuple(body.records), body.why)
         answer = await service.match(question)
-        if "error" in answer:
-            raise HTTPException(400, answer["error"])
-        if answer["results"] is None:
-            seen = answer["sequence"]
+        if answer.error:
+            raise HTTPException(400, answer.error)
+        if answer.results is None:
+            seen = answer.sequence
             raise NotReady(f"at_least: change {body.at_least:,} is not here yet; the last one here is {seen:,}")
-        return Answer(**answer)
+        return Answer.of(answer)
 
     @api.put("/texts", responses=STORED, dependencies=bearer)
     async def put(body: PutBody) -> PutAnswer:
@@ -135,21 +137,21 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
         _limit(options, "records", [_joined(one.record) for one in body.records])
         ids = [one.id for one in body.texts or body.records]
         _limit(options, name, ids, ".id")
-        _refuse_repeated(ids, f"{name}[{{}}].id")
+        _require_distinct(ids, f"{name}[{{}}].id")
         texts: list[Put] = [(one.id, one.text) for one in body.texts]
-        return PutAnswer(**await service.put([*texts, *((one.id, one.record) for one in body.records)]))
+        return PutAnswer(**asdict(await service.put([*texts, *((one.id, one.record) for one in body.records)])))
 
     @api.delete("/texts", responses=STORED, dependencies=bearer)
     async def delete(body: DeleteBody) -> DeleteAnswer:
         """Remove known texts. It is on disk before this is answered."""
         _limit(options, "ids", body.ids)
-        _refuse_repeated(body.ids, "ids[{}]")
-        return DeleteAnswer(**await service.remove(body.ids))
+        _require_distinct(body.ids, "ids[{}]")
+        return DeleteAnswer(**asdict(await service.remove(body.ids)))
 
     @api.post("/table", responses=STORED, dependencies=bearer)
     async def table() -> TableAnswer:
         """Write all known texts as a table into the store, for jobs.match --into DIR SIDE TABLE --complete."""
-        return TableAnswer(**await service.write_table())
+        return TableAnswer(**asdict(await service.write_table()))
 
 
 def _add_state(api: FastAPI, service: Service, metrics: Metrics, bearer: list[Any]) -> None:
@@ -196,7 +198,7 @@ def _joined(record: Mapping[str, Any]) -> str:
     return " ".join(map(str, record.values()))
 
 
-def _refuse_repeated(ids: Sequence[str], name: str) -> None:
+def _require_distinct(ids: Sequence[str], name: str) -> None:
     error = repeated(ids, name)
     if error is not None:
         raise HTTPException(400, error)
@@ -205,24 +207,24 @@ def _refuse_repeated(ids: Sequence[str], name: str) -> None:
 def _add_errors(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     async def bad_body(request: Request, error: RequestValidationError) -> Response:
-        return refuse(400, describe_errors(error.errors()))
+        return error_response(400, describe_errors(error.errors()))
 
     @api.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        return refuse(error.status_code, str(error.detail))
+        return error_response(error.status_code, str(error.detail))
 
     @api.exception_handler(BadContent)
     async def bad_content(request: Request, error: BadContent) -> Response:
-        return refuse(400, str(error))
+        return error_response(400, str(error))
 
     @api.exception_handler(Refused)
     async def not_taken(request: Request, error: Refused) -> Response:
-        return refuse(422, str(error))
+        return error_response(422, str(error))
 
     @api.exception_handler(NotReady)
     async def not_ready(request: Request, error: NotReady) -> Response:
-        return refuse(503, str(error), "Retry-After", RETRY_AFTER)
+        return error_response(503, str(error), "Retry-After", RETRY_AFTER)
 
     @api.exception_handler(NotStored)
     async def not_stored(request: Request, error: NotStored) -> Response:
-        return refuse(507, str(error))
+        return error_response(507, str(error))

@@ -7,7 +7,7 @@ from typing import Any
 
 from al_ray.storage.append_log import LogReader, LogWriter
 
-CURE = "restore the file from a copy, or make another `store`"
+FIX = "restore the file from a copy, or make another `store`"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Change:
 
 def journal_reader(path: Path, number: int = 0, offset: int = 0) -> LogReader:
     """Return a reader of the changes after change `number`, whose end is at byte `offset`."""
-    return LogReader(path, CURE, _is_valid, number, offset)
+    return LogReader(path, FIX, _is_valid, number, offset)
 
 
 def _is_valid(line: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from al_ray.apps.matching.texts import table_source
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.records.left_records import left_texts, reference_of, stored_texts
 from al_ray.apps.serving.store import Source, make_store
-from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, texts_digest
+from al_ray.apps.serving.text_lines import FIX, KnownText, Texts, texts_digest
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.naming import option
 from al_ray.core.task import Corpus, Task
@@ -52,7 +52,7 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
             )
         symmetric = _matches_one_set(model)
         texts = _texts(_table(options, model, symmetric), None, model)
-    refuse_one_set(model, symmetric)
+    check_model_of_one_set(model, symmetric)
     matched = model.model.matcher is not None
     return Source(str(known), texts_digest(texts), symmetric, matcher=matched), texts
 
@@ -64,14 +64,14 @@ def _matches_one_set(model: MatchingModel) -> bool:
     return not needs_two_sides(model.model, model.config) and (model.run is None or model.task.symmetric)
 
 
-def refuse_other_store(model: MatchingModel, source: Source) -> None:
+def check_model_of_store(model: MatchingModel, source: Source) -> None:
     """Raise BadOption for a model that cannot match the texts of a store."""
     if source.matcher != (model.model.matcher is not None):
         kind, other = (
             ("records for a matcher", "none") if source.matcher else ("texts", "a matcher, which needs records")
         )
         raise BadOption(f"the store holds {kind}, and {model.path} has {other}; give another `store`")
-    refuse_one_set(model, source.symmetric)
+    check_model_of_one_set(model, source.symmetric)
     if model.knows_both_sides and not source.symmetric and not source.left:
         raise BadOption(
             f"the store has no left texts, on whose nearness the scores of {model.path} depend "
@@ -79,7 +79,7 @@ def refuse_other_store(model: MatchingModel, source: Source) -> None:
         )
 
 
-def refuse_one_set(model: MatchingModel, symmetric: bool) -> None:
+def check_model_of_one_set(model: MatchingModel, symmetric: bool) -> None:
     """Raise BadOption for a model that can only match two sets of texts, if the known texts are one set's."""
     if model.model.matcher is not None and symmetric != reference_of(model).sides.symmetric:
         trained, known = ("two tables", "one") if symmetric else ("one table", "two")
@@ -179,7 +179,7 @@ class KnownCoverage:
         """
         found = self._first.result(texts)
         self._texts = ChangingTexts(texts, self._coverage, found)
-        is_served = path.exists() and self._most >= read_json(path, {"most_unknown": float}, CURE)["most_unknown"]
+        is_served = path.exists() and self._most >= read_json(path, {"most_unknown": float}, FIX)["most_unknown"]
         check_coverage(found, replace(self._encoder.config, most_unknown=1.0 if is_served else self._most))
         write_json(path, {"most_unknown": float(self._most)})
 

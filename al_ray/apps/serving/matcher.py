@@ -12,10 +12,11 @@ import torch
 
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.serving.answers import KnownMatch, MatchAnswer
 from al_ray.apps.serving.catalogue import Catalogue, Scored
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
-from al_ray.apps.serving.known import KnownCoverage, refuse_other_store
+from al_ray.apps.serving.known import KnownCoverage, check_model_of_store
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Checked, Put, Question
 from al_ray.apps.serving.store import apply, read_store
@@ -51,7 +52,7 @@ class Matcher:
         self.cutoff = choose_service_cutoff(options.for_matching(), model)
         content = read_store(options.store)
         self.symmetric = content.source.symmetric
-        refuse_other_store(model, content.source)
+        check_model_of_store(model, content.source)
         self.encoder = _load_encoder(model, self.symmetric, device)
         self._coverage = KnownCoverage(self.encoder, self._side, options.most_unknown)
         self._dtype = NUMBERS[model.config.vectors]
@@ -100,27 +101,24 @@ class Matcher:
         finally:
             self.failed = not complete
 
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """Return the answers of questions, as JSON: all under the same model and the same known texts.
+    def answer(self, questions: Sequence[Question]) -> list[MatchAnswer]:
+        """Return the answers of questions: all under the same model and the same known texts.
 
-        Each has the digest of the model, the number of the last change that was seen, and `results`: of each text a
-        list of matches (id, score, probability, cluster), the best first, equal scores by id. Where that change is
-        before `at_least` of the question, `results` is None.
+        Matches of equal scores are in the order of their ids.
         """
         self.follow()
         late = [question.at_least > self.number for question in questions]
         texts = [text for question in questions for text in question.texts]
         most = max((question.limit for question in questions), default=0)
         matches = iter(self._matches(texts, most) if len(texts) and not all(late) else [])
-        answers = list[dict[str, Any]]()
+        answers = list[MatchAnswer]()
         for question, is_late in zip(questions, late, strict=True):
             own = [next(matches, [])[: question.limit] for _ in question.texts]
-            results = None if is_late else own
-            answer = {"model": self.digest, "sequence": self.number, "results": results}
-            answers.append(answer | ({"error": NO_RECORDS} if question.records or question.why else {}))
+            error = NO_RECORDS if question.records or question.why else ""
+            answers.append(MatchAnswer(self.digest, self.number, None if is_late else own, error))
         return answers
 
-    def _matches(self, texts: Sequence[str], limit: int) -> list[list[dict[str, Any]]]:
+    def _matches(self, texts: Sequence[str], limit: int) -> list[list[KnownMatch]]:
         count, vectors = limit, self._embed(texts, "left")
         while True:
             found = self._nearest(texts, vectors, count)
@@ -147,8 +145,8 @@ class Matcher:
             found.append(self.catalogue.ordered(near.rows, cosines, scores))
         return found
 
-    def _shown(self, text: str, near: Scored, limit: int) -> tuple[list[dict[str, Any]], bool]:
-        """Return the matches of one text, as JSON, and whether none is beyond those that were found.
+    def _shown(self, text: str, near: Scored, limit: int) -> tuple[list[KnownMatch], bool]:
+        """Return the matches of one text, and whether none is beyond those that were found.
 
         Known texts that read differently and have the cosine 1 are no matches: the encoder cannot tell them apart.
         """
@@ -167,7 +165,7 @@ class Matcher:
         probabilities = [None] * len(kept) if given is None else given.probability(scores[kept]).tolist()
         rows = near.rows[kept].tolist()
         matches = [
-            {"id": self.catalogue.ids[row], "score": score, "probability": p, "cluster": self.catalogue.clusters[row]}
+            KnownMatch(self.catalogue.ids[row], score, p, self.catalogue.clusters[row])
             for row, score, p in zip(rows, scores[kept].tolist(), probabilities, strict=True)
         ]
         return matches, complete

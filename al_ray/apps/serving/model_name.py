@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.apps.matching.model import MatchingModel, open_model
-from al_ray.apps.serving.text_lines import CURE
+from al_ray.apps.serving.text_lines import FIX
 from al_ray.core.errors import BadFile
 from al_ray.metrics.handover import Choice
 from al_ray.storage.files import read_json
@@ -41,11 +41,11 @@ class ModelName:
 
 def read_model_name(folder: Path) -> ModelName:
     """Return the model that a store names."""
-    content = read_json(folder / MODEL, {"path": str, "round": int | None}, CURE)
+    content = read_json(folder / MODEL, {"path": str, "round": int | None}, FIX)
     choice = content.get("choice")
     try:
         # Of an earlier version there is none.
         choice = None if choice is None else Choice.of_dict(choice).as_dict()
     except (KeyError, TypeError, ValueError) as error:
-        raise BadFile(f"{folder / MODEL}: its choice cannot be read ({error!r}); {CURE}") from error
+        raise BadFile(f"{folder / MODEL}: its choice cannot be read ({error!r}); {FIX}") from error
     return ModelName(content["path"], content["round"], choice)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from al_ray.apps.matching.options import TABLE, CutoffOptions, MatchOptions
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
+from al_ray.core.config.index import SERVED_PROBES, ServedProbes
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
@@ -42,7 +43,7 @@ class ServeOptions(CutoffOptions):
     index: str = "auto"
     """Faiss index-factory string for more texts than --exact-texts. auto: IVF with about 4 times the square root of
     the number of texts as cells."""
-    nprobe: Annotated[int, Between(1, 65_536)] = 32
+    nprobe: ServedProbes = SERVED_PROBES
     """Cells of the index that are searched for a text."""
     most_texts: Annotated[int, LIMITS, Between(1, 100_000)] = 1_000
     """Texts or ids of a request at most."""

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from al_ray.apps.serving.answers import MatchAnswer
+
 
 @dataclass(frozen=True)
 class Question:
@@ -44,14 +46,14 @@ class Batches:
     """
 
     def __init__(
-        self, answer: Callable[[list[Question]], Awaitable[list[dict[str, Any]]]], most: int, wait: float
+        self, answer: Callable[[list[Question]], Awaitable[list[MatchAnswer]]], most: int, wait: float
     ) -> None:
         """answer: of the questions of a batch. most: questions of a batch. wait: seconds that it waits for more."""
         self._answer, self._most, self._wait = answer, most, wait
         self._turn = asyncio.Lock()
-        self._open: tuple[list[Question], asyncio.Task[list[dict[str, Any]]]] | None = None
+        self._open: tuple[list[Question], asyncio.Task[list[MatchAnswer]]] | None = None
 
-    async def answer(self, question: Question) -> dict[str, Any]:
+    async def answer(self, question: Question) -> MatchAnswer:
         """Return the answer to a question; an error of its batch is raised for each of its questions."""
         if self._open is None or len(self._open[0]) >= self._most:
             questions = list[Question]()
@@ -62,7 +64,7 @@ class Batches:
         # Whoever waits no more does not end the batch of the others.
         return (await asyncio.shield(task))[place]
 
-    async def _run(self, questions: list[Question]) -> list[dict[str, Any]]:
+    async def _run(self, questions: list[Question]) -> list[MatchAnswer]:
         async with self._turn:
             if len(questions) < self._most:
                 await asyncio.sleep(self._wait)

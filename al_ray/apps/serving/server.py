@@ -13,25 +13,25 @@ from ray.exceptions import RayActorError, RayError
 from ray.serve.config import ProxyLocation
 from ray.serve.exceptions import RayServeException
 
-from al_ray.apps.http.address import LOOPBACK, refuse_used
+from al_ray.apps.http.address import LOOPBACK, check_port_is_free
 from al_ray.apps.http.signals import received
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
-from al_ray.apps.serving.known import read_known, read_left, refuse_other_store
+from al_ray.apps.serving.known import check_model_of_store, read_known, read_left
 from al_ray.apps.serving.model_name import ModelName
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import (
     Source,
     StoreWriter,
     Texts,
+    check_store_folder,
     make_store,
     read_source,
     read_store,
-    refuse_other_folder,
 )
-from al_ray.cluster.session import refuse_unshared, session
+from al_ray.cluster.session import require_shared_folders, session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, AlRayError, BadOption, WrongFolder
 from al_ray.core.naming import option
@@ -89,7 +89,7 @@ def plan(options: ServeOptions) -> Plan:
         raise BadOption(f"{option('known', options.known)} has no texts; give a table with one at least")
     there = read_source(options.store)
     if there is None:
-        refuse_other_folder(options.store)
+        check_store_folder(options.store)
         return Plan(model, source, texts, 0, True)
     changed = there.digest != source.digest
     if changed and there.known != source.known:
@@ -97,7 +97,7 @@ def plan(options: ServeOptions) -> Plan:
             f"{options.store} was made from other texts ({there.known}) than {options.known} has now; give another "
             "`store`, or the `known` of this one"
         )
-    refuse_other_store(model, there)
+    check_model_of_store(model, there)
     content = read_store(options.store)
     return Plan(model, there, content.texts, content.reader.number, False, changed)
 
@@ -108,7 +108,7 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     On SIGHUP the model of `model` is put in anew: the best of the run by then, or what a link leads to now.
     """
     planned = plan(options)
-    refuse_used(host, port)
+    check_port_is_free(host, port)
     if planned.is_new:
         left = read_left(options, planned.model, planned.source.symmetric)
         make_store(options.store, planned.source, planned.texts, left)
@@ -122,8 +122,8 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
         shared_storage=options.shared_storage, ray=True,
     )  # fmt: skip
     with session(cluster, trainers=0):
-        refuse_unshared([options.store, options.model], cluster)
-        _refuse_second_service()
+        require_shared_folders([options.store, options.model], cluster)
+        _check_only_service()
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         try:
             _start_serve(host, port)
@@ -159,7 +159,7 @@ def _start_serve(host: str, port: int) -> None:
             logger.warning("Ray Serve did not start (%s) and is started again", reason)
 
 
-def _refuse_second_service() -> None:
+def _check_only_service() -> None:
     """Raise BadOption if Ray Serve runs on this cluster: there is one on a cluster, with one address.
 
     The application would take the place of the one of another command, and the end of either would end both.
@@ -178,7 +178,7 @@ def _new_model(options: ServeOptions) -> str:
     try:
         model = open_model(options.model, options.round)
         choose_service_cutoff(options.for_matching(), model)
-        refuse_other_store(model, read_store(options.store).source)
+        check_model_of_store(model, read_store(options.store).source)
     except AlRayError as error:
         return f"the model stays as it is: {error}"
     try:

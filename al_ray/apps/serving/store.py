@@ -21,10 +21,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from al_ray.apps.serving.answers import PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.apps.serving.model_name import MODEL, ModelName, read_model_name
 from al_ray.apps.serving.text_lines import (
-    CURE,
+    FIX,
     KnownText,
     Texts,
     id_column,
@@ -102,7 +103,7 @@ def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = 
     with locked(folder):
         if (folder / ABOUT).exists():
             return
-        refuse_other_folder(folder)
+        check_store_folder(folder)
         open_journal(folder / CHANGES, 0, 0).close()
         if left is not None:
             in_one_step(folder / LEFT, lambda aside: aside.write_bytes(b"".join(text_lines(left))))
@@ -110,7 +111,7 @@ def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = 
         _write_table(folder, source, texts, 0, 0)
 
 
-def refuse_other_folder(folder: Path) -> None:
+def check_store_folder(folder: Path) -> None:
     """Raise WrongFolder if a folder has files that are not those of a store whose making was stopped."""
     if not folder.exists():
         return
@@ -131,7 +132,7 @@ def read_left_texts(folder: Path, source: Source) -> Texts:
     """Return the known left texts of a store; BadFile if they are damaged or lacking."""
     content = _bytes(folder / LEFT)
     if hashlib.sha256(content).hexdigest() != source.left:
-        raise BadFile(f"{folder / LEFT} is not as it was written; {CURE}")
+        raise BadFile(f"{folder / LEFT} is not as it was written; {FIX}")
     return dict(known_text(row, folder / LEFT) for row in content.splitlines())
 
 
@@ -152,7 +153,7 @@ def read_store(folder: Path) -> StoreContent:
         source, snapshot = _about(folder)
         content = _bytes(folder / snapshot.table)
     if hashlib.sha256(content).hexdigest() != snapshot.digest:
-        raise BadFile(f"{folder / snapshot.table} is not as it was written; {CURE}")
+        raise BadFile(f"{folder / snapshot.table} is not as it was written; {FIX}")
     texts = dict(known_text(row, folder / snapshot.table) for row in content.splitlines())
     reader = journal_reader(folder / CHANGES, snapshot.number, snapshot.offset)
     changes = read_changes(reader)
@@ -187,29 +188,27 @@ class StoreWriter:
         """Return why this writer writes no more, "" if it does; another one can begin in its place."""
         return self._journal.broken
 
-    def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+    def put(self, texts: Sequence[tuple[str, str]]) -> PutCounts:
         """Add texts, or replace those with a known id; they are on disk when this returns. Return the counts."""
         new = sum(one not in self.texts for one, _ in texts)
         fresh = [(one, text) for one, text in texts if one not in self.texts or self.texts[one].text != text]
         self._change(fresh, ())
-        return {"added": new, "changed": len(fresh) - new, "same": len(texts) - len(fresh)}
+        return PutCounts(self.number, new, len(fresh) - new, len(texts) - len(fresh))
 
-    def remove(self, ids: Sequence[str]) -> dict[str, int]:
+    def remove(self, ids: Sequence[str]) -> RemovedCounts:
         """Remove texts; it is on disk when this returns. Return how many were there, and how many were not."""
         there = [one for one in ids if one in self.texts]
         self._change((), there)
-        return {"removed": len(there), "unknown": len(ids) - len(there)}
+        return RemovedCounts(self.number, len(there), len(ids) - len(there))
 
-    def write_table_for_matching(self, fields: Sequence[str] = ()) -> dict[str, Any]:
-        """Write all texts as a table that jobs.match --into can take; return what TableAnswer has.
+    def write_table_for_matching(self, fields: Sequence[str] = ()) -> StoredTable:
+        """Write all texts as a table that jobs.match --into can take; return what was written.
 
         fields: of records, which have a column each.
         """
         path = self._write_records(fields) if fields else self.write_table()
-        return {
-            "sequence": self.number, "path": str(path), "texts": len(self.texts), "side": self.source.side,
-            "text_columns": list(fields) or ["text"], "id_column": id_column(fields),
-        }  # fmt: skip
+        columns = list(fields) or ["text"]
+        return StoredTable(self.number, str(path), len(self.texts), self.source.side, columns, id_column(fields))
 
     def write_table(self) -> Path:
         """Write all texts as a table, and remove older tables; return its path."""
@@ -253,12 +252,12 @@ class StoreWriter:
 
 
 def _about(folder: Path) -> tuple[Source, Snapshot]:
-    content = read_json(folder / ABOUT, ["source", "snapshot"], CURE)
+    content = read_json(folder / ABOUT, ["source", "snapshot"], FIX)
     try:
         source, snapshot = from_dict(Source, content["source"]), from_dict(Snapshot, content["snapshot"])
     except BadOption as error:
-        raise BadFile(f"{folder / ABOUT} is not what this al_ray wrote ({error}); {CURE}") from error
-    file_in(folder, snapshot.table, folder / ABOUT, CURE)
+        raise BadFile(f"{folder / ABOUT} is not what this al_ray wrote ({error}); {FIX}") from error
+    file_in(folder, snapshot.table, folder / ABOUT, FIX)
     return source, snapshot
 
 
@@ -266,7 +265,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadFile(f"{path} cannot be read ({error.strerror}); {CURE}") from error
+        raise BadFile(f"{path} cannot be read ({error.strerror}); {FIX}") from error
 
 
 def _write_table(folder: Path, source: Source, texts: Texts, number: int, offset: int) -> Snapshot:

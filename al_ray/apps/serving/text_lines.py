@@ -9,7 +9,7 @@ from typing import NamedTuple
 from al_ray.core.errors import BadFile
 from al_ray.storage.files import check_fields
 
-CURE = "restore it, or make another `store`"
+FIX = "restore it, or make another `store`"
 
 
 class KnownText(NamedTuple):
@@ -38,8 +38,8 @@ def known_text(line: bytes, path: Path) -> tuple[str, KnownText]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path} has a line that is no JSON ({error}); {CURE}") from error
-    check_fields(path, row, {"id": str, "text": str, "cluster": int | None}, CURE)
+        raise BadFile(f"{path} has a line that is no JSON ({error}); {FIX}") from error
+    check_fields(path, row, {"id": str, "text": str, "cluster": int | None}, FIX)
     return row["id"], KnownText(row["text"], row["cluster"])
 
 
@@ -66,5 +66,5 @@ def record_lines(texts: Mapping[str, KnownText], fields: Sequence[str]) -> Itera
             record = json.loads(known.text)
             row = {column: one} | {name: record[name] for name in fields}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise BadFile(f"the record {one!r} has not the fields {', '.join(fields)} ({error!r}); {CURE}") from error
+            raise BadFile(f"the record {one!r} has not the fields {', '.join(fields)} ({error!r}); {FIX}") from error
         yield json.dumps(row).encode() + b"\n"

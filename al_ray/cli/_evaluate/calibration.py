@@ -3,19 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from al_ray.apps.reporting.plots.evaluation_plots import precision_recall_plot, reliability_plot
+from al_ray.api.evaluation_pictures import write_plots
+from al_ray.api.evaluation_values import Evaluation, Reliability, Scorer
+from al_ray.api.files import StoragePath
+from al_ray.api.run_reading import Run
+from al_ray.api.thresholds import CHOSEN_ON, ChosenThreshold, Rule, choose_all, keep_thresholds, parse_rule
 from al_ray.core.errors import BadOption
-from al_ray.core.rng import generator
-from al_ray.core.scorer import Scorer
 from al_ray.core.text_table import format_columns, format_probability
-from al_ray.metrics.audit.guarantee import MeldedLimits
-from al_ray.metrics.calibration import Reliability
-from al_ray.metrics.evaluation import Evaluation
-from al_ray.metrics.guaranteed_thresholds import choose_promised
-from al_ray.metrics.thresholds import CHOSEN_ON, ChosenThreshold, Rule, choose_thresholds, parse_rule
-from al_ray.runs.run_folder import RunFolder
-from al_ray.storage.files import write_pictures
-from al_ray.storage.uri import StoragePath
 
 
 def parse_rules(texts: Sequence[str], split: str) -> tuple[Rule, ...]:
@@ -32,46 +26,15 @@ def parse_rules(texts: Sequence[str], split: str) -> tuple[Rule, ...]:
     return rules
 
 
-def choose_and_write(
-    rules: Sequence[Rule], evaluation: Evaluation, folder: RunFolder, number: int
-) -> list[dict[str, Any]]:
+def choose_and_write(rules: Sequence[Rule], evaluation: Evaluation, run: Run, number: int) -> list[dict[str, Any]]:
     """Choose thresholds, print them, and write them to the round's scorer.json; return them as JSON values."""
-    scorer, thresholds = folder.model(number).scorer, choose_all(rules, evaluation)
+    thresholds, scorer = choose_all(rules, evaluation), run.folder.model(number).scorer
+    content = keep_thresholds(thresholds, evaluation, run.folder, number)
     assert scorer is not None
-    assert evaluation.reliability is not None
-    content = [one.as_dict(scorer, evaluation) for one in thresholds]
-    counts = {"source": evaluation.split, "split": evaluation.split, "pairs": evaluation.total_pairs}
-    folder.keep_calibration(number, {"calibration": {**counts, **evaluation.reliability.as_dict()}}, content)
     for one in thresholds:
         print(_line(one, evaluation, scorer))
-    print(f"wrote {folder.round(number) / 'model' / 'scorer.json'}")
+    print(f"wrote {run.folder.round(number) / 'model' / 'scorer.json'}")
     return content
-
-
-def choose_all(rules: Sequence[Rule], evaluation: Evaluation) -> list[ChosenThreshold]:
-    """Choose the threshold of each rule; BadOption if one with a guarantee cannot be promised."""
-    chosen: list[ChosenThreshold] = []
-    for rule in rules:
-        if rule.guarantee is None:
-            chosen += choose_thresholds([rule], evaluation)
-        else:
-            # The same counts have the same limits, whatever the seed of the run.
-            limits = MeldedLimits(generator(0, "evaluation-guarantee"))
-            promised = choose_promised(rule, evaluation, limits)
-            if promised is None:
-                raise BadOption(_unpromised(rule, evaluation))
-            chosen.append(promised)
-    return chosen
-
-
-def _unpromised(rule: Rule, evaluation: Evaluation) -> str:
-    """Say why no threshold can be promised, and what to do."""
-    none = f"--guarantee {rule.guarantee:g}: no threshold can be promised for {rule.target}, as"
-    # Recall is counted, because all matches of the split are known.
-    if evaluation.exact or rule.kind == "recall":
-        return f"{none} none reaches it among the pairs of {evaluation.split}; give another rule, or train the model on"
-    sampled = sum(stratum.size for stratum in evaluation.strata)
-    return f"{none} only {sampled:,} negatives were sampled; give --exact, to count all, or a larger --random-pairs"
 
 
 def _line(one: ChosenThreshold, evaluation: Evaluation, scorer: Scorer) -> str:
@@ -112,11 +75,5 @@ def print_reliability(reliability: Reliability, evaluation: Evaluation, out: Sto
         low, high, *shares = (format_probability(number, 2) for number in numbers)
         rows.append((low, high, f"{row.weight:,.0f}", *shares))
     print(format_columns(rows))
-    pictures = {
-        "reliability": reliability_plot(reliability.table()),
-        "precision-recall": precision_recall_plot({evaluation.split: evaluation.curve}),
-    }
-    for name, files in pictures.items():
-        path = out.parent / f"{name}-{evaluation.split}{by_scores}"
-        write_pictures(path, files)
-        print(f"wrote {path}{{{','.join('.' + kind for kind in files)}}}")
+    for path, kinds in write_plots(reliability, evaluation, out.parent, by_scores):
+        print(f"wrote {path}{{{','.join('.' + kind for kind in kinds)}}}")

@@ -1,9 +1,9 @@
 """Options of evaluate that do not go together."""
 
+from al_ray.api.files import check_out
 from al_ray.cli._evaluate.options import EvaluateCommand
+from al_ray.cli._shared.option_types import with_guarantee
 from al_ray.core.errors import BadOption
-from al_ray.metrics.thresholds import with_guarantee
-from al_ray.storage.files import refuse_folder
 
 
 def check_options(options: EvaluateCommand) -> None:
@@ -28,7 +28,7 @@ def check_options(options: EvaluateCommand) -> None:
     if options.neighbourhood_sides is not None and not options.neighbourhood:
         raise BadOption("--neighbourhood-sides goes with --neighbourhood A, such as 0.5; leave it out")
     if options.out is not None:
-        refuse_folder("--out", options.out)
+        check_out(options.out)
     with_guarantee(options.threshold_for, options.guarantee)
     if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
         raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")
@@ -36,7 +36,7 @@ def check_options(options: EvaluateCommand) -> None:
         raise BadOption("--against compares average precision over all pairs; leave it out with --heuristic")
 
 
-def refuse_all_pairs(options: EvaluateCommand) -> None:
+def check_options_of_stated_pairs(options: EvaluateCommand) -> None:
     """Raise BadOption for options that are about all pairs, where only stated ones are evaluated."""
     of_all_pairs = options.exact, options.estimate, options.total_pairs is not None, options.random_pairs is not None
     if any(of_all_pairs):

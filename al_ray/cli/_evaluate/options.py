@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-import tyro
-
-from al_ray.cli._shared.option_types import PathOrUri
+from al_ray.cli._shared.blocks import SearchCluster
+from al_ray.cli._shared.option_types import Guarantee, PathOrUri, RoundName
 from al_ray.core.config.bounds import RARE, Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import Sides
-from al_ray.metrics.handover import RoundName
-from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE
 
 SCORES = Group("scores")
 
@@ -19,8 +16,6 @@ SCORES = Group("scores")
 @dataclass(frozen=True, kw_only=True)
 class EvaluateCommand:
     """Evaluate a round of a run, or your own scores."""
-
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     run: PathOrUri | None = None
     """Run folder, or the folder of a cross-encoder (command train)."""
@@ -46,7 +41,7 @@ class EvaluateCommand:
     threshold_for: tuple[str, ...] = ()
     """Choose thresholds on dev, each by a rule: precision=0.9 recall=0.5 costs=10,1 (of a miss, of a false alarm). They
     are written to the round's scorer.json."""
-    guarantee: Annotated[float | None, RARE, Between(LEAST_GUARANTEE, MOST_GUARANTEE)] = None
+    guarantee: Annotated[Guarantee, RARE] = None
     """With --threshold-for: the confidence with which the threshold keeps its rule among all pairs of the split, such
     as 0.95, where negatives are sampled (docs/guarantees.md). If none can be promised, nothing is written."""
     out: PathOrUri | None = None
@@ -58,7 +53,7 @@ class EvaluateCommand:
     heuristic: bool = False
     """Evaluate stated pairs alone: MAP, MRR and a-F1 of questions and their candidates, accuracy and F1 of a symmetric
     task. With --scores, the file has columns `score` (a logit), `query` and `label` (0 or 1)."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+    cluster: SearchCluster = field(default_factory=ClusterConfig)
 
     @property
     def measured(self) -> str:

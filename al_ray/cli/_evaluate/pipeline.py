@@ -4,24 +4,19 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from al_ray.api import evaluation as api
+from al_ray.api.cross_encoders import is_cross_encoder, open_cross_encoder
+from al_ray.api.evaluation_values import Comparison, Evaluation
+from al_ray.api.files import StoragePath
 from al_ray.api.run_reading import Run, load_run
-from al_ray.apps.cross_encoder import evaluation as cross_encoder
-from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.cli._evaluate.calibration import choose_and_write, parse_rules, print_reliability
-from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
+from al_ray.cli._evaluate.checks import check_options, check_options_of_stated_pairs
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics
+from al_ray.cli._shared.option_types import with_guarantee
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._shared.results import write_result
-from al_ray.cluster.measurement import evaluate_labelled_pairs
-from al_ray.cluster.session import session
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadOption
-from al_ray.metrics.evaluation import Comparison, Evaluation
-from al_ray.metrics.thresholds import with_guarantee
-from al_ray.runs.handover import choose_model
-from al_ray.runs.run_state import last_round
-from al_ray.storage.uri import StoragePath
 
 
 def run_command(options: EvaluateCommand) -> None:
@@ -50,7 +45,7 @@ def run_command(options: EvaluateCommand) -> None:
         if rules:
             run = load_run(options.run)
             number = run.complete_round(options.round)
-            content["thresholds"] = choose_and_write(rules, evaluation, run.folder, number)
+            content["thresholds"] = choose_and_write(rules, evaluation, run, number)
         write_result(out, content)
         if out is not None and evaluation.reliability is not None:
             print_reliability(evaluation.reliability, evaluation, out, _by_scores(options))
@@ -58,10 +53,8 @@ def run_command(options: EvaluateCommand) -> None:
 
 def print_other_model(path: StoragePath) -> None:
     """Print which model a run hands over, if that is not its last one, which is measured by default."""
-    if not last_round(path):
-        return
-    choice = choose_model(path)
-    if choice.round != choice.last:
+    choice = load_run(path).other_choice()
+    if choice is not None:
         print(
             f"this is round {choice.last}; match, serve and export take {choice.words}, and --round {choice.round} "
             "measures it"
@@ -75,21 +68,20 @@ def evaluate_cross_encoder(options: EvaluateCommand, path: StoragePath) -> None:
             f"{path} holds a cross-encoder: leave out --round, --exact, --threshold-for and --neighbourhood"
         )
     other = None if options.against is None else load_run(options.against)
-    number = 0 if other is None else api.trained_round(other, None)
-    job = cross_encoder.open_job(path, options.cluster, Progress(), options.random_pairs)
-    job.task.split(options.measured)
-    with session(options.cluster, trainers=0):
-        if options.heuristic:
-            content, name = cross_encoder.evaluate_on_labelled_pairs(job, options.measured), "heuristic-{}"
-            print_metrics(content)
-        elif other is None:
-            evaluation, name = cross_encoder.evaluate_over_all_pairs(job, options.measured), "evaluation-{}"
-            print_evaluation(evaluation)
-            content = evaluation.as_dict()
-        else:
-            comparison = cross_encoder.compare_with_run(job, other.config, other.folder, number, options.measured)
-            print_difference(comparison, str(path), str(other.path))
-            content, name = comparison.as_dict(), f"evaluation-{{}}-against-{other.path.resolve().name}"
+    if other is not None:
+        api.trained_round(other, None)
+    model = open_cross_encoder(path, options.measured, options.random_pairs, options.cluster, Progress())
+    if options.heuristic:
+        content, name = model.evaluate_stated(), "heuristic-{}"
+        print_metrics(content)
+    elif other is None:
+        evaluation, name = model.evaluate(), "evaluation-{}"
+        print_evaluation(evaluation)
+        content = evaluation.as_dict()
+    else:
+        comparison = model.compare(other)
+        print_difference(comparison, str(path), str(other.path))
+        content, name = comparison.as_dict(), f"evaluation-{{}}-against-{other.path.resolve().name}"
     write_result(options.out or path / f"{name.format(options.measured)}.json", content)
 
 
@@ -163,11 +155,10 @@ def folder_of(options: EvaluateCommand, run: Run) -> StoragePath:
 
 def evaluate_stated_pairs(options: EvaluateCommand) -> tuple[dict[str, Any], StoragePath]:
     """Evaluate stated pairs; return the metrics and the file to write them to."""
-    refuse_all_pairs(options)
+    check_options_of_stated_pairs(options)
     assert options.run is not None
     run = load_run(options.run)
-    number = api.trained_round(run, options.round)
-    run.folder.task.stating(options.measured)
-    with session(options.cluster, trainers=0):
-        metrics = evaluate_labelled_pairs(run.config, options.cluster, run.folder, options.measured, number, Progress())
+    metrics = api.evaluate_stated_pairs(
+        run, options.measured, round=options.round, cluster=options.cluster, on_progress=Progress()
+    )
     return metrics, options.out or folder_of(options, run) / f"heuristic-{options.measured}.json"

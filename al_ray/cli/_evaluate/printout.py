@@ -2,10 +2,8 @@
 
 from typing import Any
 
+from al_ray.api.evaluation_values import FEWEST_QUERIES, Comparison, Estimate, Evaluation
 from al_ray.cli._shared.called import as_called
-from al_ray.metrics.average_precision import Estimate
-from al_ray.metrics.bootstrap import FEWEST_QUERIES
-from al_ray.metrics.evaluation import Comparison, Evaluation
 
 _NO_INTERVAL = f"no bootstrap interval over queries: fewer than {FEWEST_QUERIES} of them have a match"
 _NARROW = "it is too narrow for 95%, because it leaves out what the pairs that were not sampled may hold"

@@ -1,7 +1,7 @@
 """Evaluate the scores of another program; print and write."""
 
 import al_ray
-from al_ray.cli._evaluate.checks import check_options, refuse_all_pairs
+from al_ray.cli._evaluate.checks import check_options, check_options_of_stated_pairs
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.printout import print_evaluation, print_metrics
 from al_ray.cli._shared.results import write_result
@@ -13,7 +13,7 @@ def run_command(options: EvaluateCommand) -> None:
     check_options(options)
     assert options.scores is not None
     if options.heuristic:
-        refuse_all_pairs(options)
+        check_options_of_stated_pairs(options)
         metrics = al_ray.evaluate_stated_scores(options.scores)
         print_metrics(metrics)
         write_result(options.out, metrics)

@@ -10,15 +10,13 @@ import shlex
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from al_ray.cli._help.groups import option_groups, subcommands
 from al_ray.cli._shared.help import to_tyro
+from al_ray.cli._shared.registry import COMMANDS, options_of
 
-COMMANDS = Path(__file__).parents[1]
-"""The folder of the commands: each is a module NAME.py with a function `main` and OPTIONS, the type that it parses."""
 OF_API = {
     "AuditConfig": "audit sample",
     "ExportOptions": "export",
@@ -45,6 +43,7 @@ OF_API = {
     "run": "run",
     "run_grid": "grid",
     "sample_audit": "audit sample",
+    "sample_clusters": "audit sample",
     "sample_matches": "audit sample",
     "serve": "serve",
     "train_bi_encoder": "train",
@@ -81,16 +80,11 @@ def as_called(text: str) -> str:
     return "".join([*pieces, text[done:]]).replace("python -m jobs.", before_names)
 
 
-def commands() -> list[str]:
-    """Return the names of all commands."""
-    return sorted(path.stem for path in COMMANDS.glob("[a-z]*.py"))
-
-
 @cache
-def options_of(command: str) -> frozenset[str]:
+def fields_of(command: str) -> frozenset[str]:
     """Return the options of a command as fields with dots; of one with subcommands, of the named one or of all."""
     name, _, chosen = command.partition(" ")
-    kind = to_tyro(import_module(f"al_ray.cli.{name}").OPTIONS)
+    kind = to_tyro(options_of(name))
     return _paths(subcommands(kind)[chosen] if chosen else kind)
 
 
@@ -118,7 +112,7 @@ def _in_words(code: str) -> str | None:
 def _command(words: str) -> str | None:
     """Return a command as it is called, or `jobs.NAME` and options if it is not whole."""
     name = words.partition(" ")[0]
-    if name not in commands():
+    if name not in COMMANDS:
         return None
     if " ... " in words or "-" not in words:
         return f"jobs.{words.replace(' ... ', ' ', 1)}"
@@ -139,9 +133,9 @@ def _option(kind: str | None, path: str, value: str | None) -> str | None:
     """Return an option as a flag with its value, and after `jobs.NAME` if it is one of a class of another command."""
     called = [re.split("[ .]", program_of(Path(sys.argv[0]).stem))[-1], *sys.argv[1:2]]
     command = OF_API.get(kind or "")
-    places = commands() if kind is None else [] if command is None else [command]
+    places = list(COMMANDS) if kind is None else [] if command is None else [command]
     known = kind is None and any(path in _paths(one) for one in parsed)
-    if not known and not any(path in options_of(place) for place in places):
+    if not known and not any(path in fields_of(place) for place in places):
         return None
     words = _flag(path, None if value is None else ast.parse(value, mode="eval").body)
     of_this = command is None or called[: len(command.split())] == command.split()

@@ -1,6 +1,5 @@
 """How every command starts and ends: parsing of options, log lines on stderr, and one line for a user's error."""
 
-import ast
 import atexit
 import io
 import logging
@@ -10,20 +9,21 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import fields
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
 
+from al_ray.api.files import check_lasting_path, local_path
 from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
 from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
-from al_ray.cli._shared.called import COMMANDS, as_called, parsed, program_of
+from al_ray.cli._shared.called import as_called, parsed, program_of
 from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.cli._shared.next_steps import next_steps
 from al_ray.cli._shared.parse_errors import one_line
+from al_ray.cli._shared.registry import COMMANDS, PAPERS, main_of
 from al_ray.cli._shared.terminal import (
     LineFormatter,
     plain_output,
@@ -33,11 +33,7 @@ from al_ray.cli._shared.terminal import (
 )
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
-from al_ray.runs.place import refuse_lost
-from al_ray.storage.uri import local_path
 
-PAPERS = ("augment", "mine", "paraphrase", "reproduce")
-"""Commands of further papers, which have a page of their own, `al-ray papers`."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
     *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
@@ -76,7 +72,7 @@ def al_ray() -> None:
     """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
     program = f"python -m {Path(sys.argv[0]).parent.name}" if sys.argv[0].endswith("__main__.py") else "al-ray"
     name, *rest = sys.argv[1:] or [""]
-    # What a line of help or the cure of an error shows as the command.
+    # What a line of help or the fix of an error shows as the command.
     before = f"{program}{'.' if program == 'python -m jobs' else ' '}"
     if not name:
         _piped(lambda: print(printable(welcome(program, before))))
@@ -88,17 +84,17 @@ def al_ray() -> None:
         _piped(lambda: print(overview(program, papers=True)))
         return
     if name == "--print-completion":
-        job(lambda: print(completion_script("".join(rest[:1]), sentences())))
+        job(lambda: print(completion_script("".join(rest[:1]))))
         return
-    if name not in sentences():
-        fail(f"there is no command {name}; give one of {', '.join(sentences())}")
+    if name not in COMMANDS:
+        fail(f"there is no command {name}; give one of {', '.join(COMMANDS)}")
     sys.argv = [f"{before}{name}", *rest]
-    run_process(import_module(f"al_ray.cli.{name}").main)
+    run_process(main_of(name))
 
 
 def overview(program: str, papers: bool = False) -> str:
     """Return the list of commands with a sentence each: of those of further papers, or of all others."""
-    commands = {name: sentence for name, sentence in sentences().items() if (name in PAPERS) == papers}
+    commands = {name: command.sentence for name, command in COMMANDS.items() if command.papers == papers}
     if not papers:
         commands["papers"] = f"Further papers: {', '.join(PAPERS)}"
     width = max(map(len, commands))
@@ -112,13 +108,6 @@ def welcome(program: str, before: str) -> str:
     """Return what can be done next in the current folder. before: what the user types before the name of a command."""
     steps = [f"{step.words}\n  {step.command.replace('python -m jobs.', before)}" for step in next_steps(Path())]
     return "\n".join(["What you can do next here:", "", *steps, "", f"All commands: {program} --help"])
-
-
-def sentences() -> dict[str, str]:
-    """Return the commands, each with the first sentence of its module, read without an import of the module."""
-    modules = {path.stem: path.read_text(encoding="utf-8") for path in sorted(COMMANDS.glob("[a-z]*.py"))}
-    docstrings = {name: ast.get_docstring(ast.parse(text)) or "" for name, text in modules.items()}
-    return {name: text.partition(": python -m")[0].partition("\n\n")[0] for name, text in docstrings.items()}
 
 
 def job(main: Callable[[], None]) -> None:
@@ -191,10 +180,10 @@ def parse_options(
     if wants_help(arguments):
         show_help(generated, name, description, arguments)
     value = from_tyro(_parsed(generated, name, description, arguments))
-    refuse_uris(value)
+    require_local_paths(value)
     check_bounds(value)
     if getattr(value, "out", None) is not None:
-        refuse_lost(value.out)
+        check_lasting_path(value.out)
     return value
 
 
@@ -247,7 +236,7 @@ def show_help(generated: Any, name: str, description: str, arguments: Sequence[s
     sys.exit(0)
 
 
-def refuse_uris(options: Any) -> None:
+def require_local_paths(options: Any) -> None:
     """Raise BadOption for a URI as the value of an option that takes local paths alone."""
     for one in fields(options):
         value = getattr(options, one.name)

@@ -3,8 +3,8 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_h
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from al_ray.cli._shared.blocks import Block
 from al_ray.cli._shared.option_types import PathOrUri, Uri
 from al_ray.core.config.bounds import RARE, Between, Group, Rare, annotations
 from al_ray.core.config.encoder import EncoderOptions
@@ -24,13 +25,13 @@ SPEC = PrimitiveConstructorSpec
 GROUP = "group_"
 
 
-def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
+def to_tyro(kind: Any, default: Any = None, without: Sequence[str] = ()) -> Any:
     """Return the type to give to tyro for a dataclass, or for a union of dataclasses that are subcommands.
 
     It has the flags of `kind`, required ones first. tyro puts each dataclass in a box of its own, so the options of a
     base class with a HEADING, and fields with a Group, move into generated dataclasses. default: a value of `kind`, or
-    values of some of its fields by name. unused: fields that are no flags, as are those in UNUSED of `kind`, with dots
-    for fields of fields: they belong to a block of options that several commands share, and this one does not use them.
+    values of some of its fields by name. without: fields that are no flags, with dots for fields of fields; so are
+    those that a Block leaves out.
     The metadata of the fields of the type say the same as tyro gets, for al_ray/cli/_help/groups.py.
     """
     if get_origin(kind) in (Union, UnionType):
@@ -38,16 +39,12 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     if get_origin(kind) is Annotated:
         inner, *extras = get_args(kind)
         return Annotated[(to_tyro(inner), *extras)]
-    unused = (*unused, *getattr(kind, "UNUSED", ()))
-    left_out = {one.name: _initial(one, default) for one in fields(kind) if one.name in unused}
+    places = list(_places(kind, default, without))
+    left_out = {place.field.name: place.initial for place in places if place.left_out}
     groups: dict[str, list[Any]] = {"": []}
-    hints, sentences = get_type_hints(kind, include_extras=True), documentation(kind)
-    shown = [one for one in fields(kind) if one.name not in left_out]
-    for one in sorted(shown, key=lambda one: not _is_required(one)):
-        sentence = " ".join(one.metadata.get("help", sentences.get(one.name, "")).split())
-        inner = [name.removeprefix(f"{one.name}.") for name in unused if name.startswith(f"{one.name}.")]
-        row = _row(one, hints[one.name], sentence, _initial(one, default), inner)
-        groups.setdefault(_heading(kind, one.name), []).append(row)
+    for place in sorted(places, key=lambda place: not _is_required(place.field)):
+        if not place.left_out:
+            groups.setdefault(_heading(place.kind, place.field.name), []).append(_row(place))
     rows = groups.pop("")
     for heading, options in groups.items():
         group = make_dataclass(heading, options, kw_only=True, namespace={"__doc__": ""})
@@ -62,15 +59,60 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
 
 def from_tyro(value: Any) -> Any:
     """Convert a value of a type that `to_tyro` generated to the dataclass that it was generated from."""
-    kind = value.ORIGINAL
-    content: dict[str, Any] = dict(value.LEFT_OUT)
+    return _composed(value.ORIGINAL, value)
+
+
+def _composed(kind: Any, value: Any) -> Any:
+    """Return a value of a dataclass, or of a block that is merged into it, from what tyro has parsed."""
+    content: dict[str, Any] = {}
     for one in fields(kind):
-        if one.name in content:
-            continue
-        heading = _heading(kind, one.name)
-        option = getattr(getattr(value, f"{GROUP}{heading}") if heading else value, one.name)
-        content[one.name] = from_tyro(option) if hasattr(option, "ORIGINAL") else option
+        block, heading = block_of(kind, one.name), _heading(kind, one.name)
+        if one.name in value.LEFT_OUT:
+            content[one.name] = value.LEFT_OUT[one.name]
+        elif block.merged:
+            content[one.name] = _composed(get_type_hints(kind)[one.name], value)
+        else:
+            option = getattr(getattr(value, f"{GROUP}{heading}") if heading else value, one.name)
+            content[one.name] = from_tyro(option) if hasattr(option, "ORIGINAL") else option
     return kind(**content)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A field of a dataclass or of a block that is merged into it, and what is known of its options."""
+
+    kind: Any
+    """The class that has the field."""
+    field: Field[Any]
+    hint: Any
+    initial: Any
+    without: tuple[str, ...]
+    """Fields of the field that are no flags."""
+    left_out: bool
+
+
+def _places(kind: Any, default: Any, without: Sequence[str]) -> Iterator[_Place]:
+    """Yield the fields of a dataclass in their order, those of merged blocks in the place of the block."""
+    hints = get_type_hints(kind, include_extras=True)
+    unknown = {name.partition(".")[0] for name in without} - set(hints)
+    assert not unknown, f"{kind.__name__} has no field {', '.join(unknown)}"
+    for one in fields(kind):
+        block = block_of(kind, one.name)
+        prefix = f"{one.name}."
+        inside = *block.without, *(name.removeprefix(prefix) for name in without if name.startswith(prefix))
+        if not block.merged:
+            initial = _initial(one, default)
+            yield _Place(kind, one, hints[one.name], initial, inside, one.name in without)
+            continue
+        by_name = default is None or isinstance(default, dict)
+        given = {**one.metadata.get("defaults", {}), **(default or {})} if by_name else getattr(default, one.name)
+        yield from _places(get_args(hints[one.name])[0], given, inside)
+
+
+@cache
+def block_of(kind: Any, name: str) -> Block:
+    """Return the block that a field of a dataclass is; one of all fields, if it is not marked."""
+    return next((extra for extra in annotations(kind)[name] if isinstance(extra, Block)), Block())
 
 
 @cache
@@ -111,18 +153,20 @@ def _initial(one: Field[Any], default: Any) -> Any:
     return one.default_factory() if one.default_factory is not MISSING else one.default
 
 
-def _row(one: Field[Any], hint: Any, sentence: str, initial: Any, unused: Sequence[str]) -> tuple[Any, ...]:
-    """Return the name, type and default of a field of the generated class. unused: fields of the field, see to_tyro."""
+def _row(place: _Place) -> tuple[Any, ...]:
+    """Return the name, type and default of a field of the generated class."""
+    one, hint, initial = place.field, place.hint, place.initial
+    sentence = " ".join(one.metadata.get("help", documentation(place.kind).get(one.name, "")).split())
     inner, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if is_dataclass(inner):
         sentence = sentence or inspect.cleandoc(inner.__doc__ or "")
-        sentence, heading = " ".join(sentence.split()), one.metadata.get("heading")
+        sentence, heading = " ".join(sentence.split()), block_of(place.kind, one.name).heading or None
         box = tyro.conf.arg(name=heading, help=sentence)
-        block = to_tyro(inner, None if initial is MISSING else initial, unused)
+        options = to_tyro(inner, None if initial is MISSING else initial, place.without)
         about = {"heading": heading, "sentence": sentence, "rare": RARE in extras}
-        others = [extra for extra in extras if not isinstance(extra, Rare)]
+        others = [extra for extra in extras if not isinstance(extra, Rare | Block)]
         about["prefix"] = tyro.conf.OmitArgPrefixes not in extras
-        return one.name, Annotated[(block, *others, box)], field(metadata=about)
+        return one.name, Annotated[(options, *others, box)], field(metadata=about)
     if initial is None:
         # A default that the class itself replaces, such as the first batch of people.
         inner = inner | None

@@ -6,14 +6,11 @@ from typing import Annotated, Any
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from al_ray.datasets.tables.format_options import ColumnNames
-from al_ray.datasets.tables.options import LABEL_COLUMNS
-from al_ray.metrics.handover import RoundName
-from al_ray.metrics.thresholds import LEAST_GUARANTEE, MOST_GUARANTEE, with_guarantee
-from al_ray.storage.uri import StoragePath, Uri, storage_path
+from al_ray.api.files import StoragePath, Uri, storage_path
+from al_ray.api.option_types import LABEL_COLUMNS, ColumnNames, Guarantee, RoundName, with_guarantee
 
 __all__ = ["LABEL_COLUMNS", "ColumnNames", "Numbers", "PathOrUri", "RoundName", "StoragePath", "Uri", "Words"]
-__all__ += ["LEAST_GUARANTEE", "MOST_GUARANTEE", "storage_path", "with_guarantee"]
+__all__ += ["Guarantee", "storage_path", "with_guarantee"]
 
 PathOrUri = Annotated[
     StoragePath,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO, cast
 
+from al_ray.api.files import SECRET
 from al_ray.cli._shared.called import as_called
-from al_ray.storage.uri import SECRET
 
 # Codes that move the cursor, set colours or titles, or reorder what follows: C0 and C1 without tab and line feed, and
 # the embeddings, overrides and isolates of bidirectional texts.

@@ -26,7 +26,7 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.search.candidate_ranks import NearestOf, gather_nearest
 from al_ray.search.dense_texts import added_scores, count_steps, kth_scores, near_ones, sampled
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
-from al_ray.search.shard_spec import ShardSpec
+from al_ray.search.shard import PoolShard
 
 SIDES = ("left", "right")
 Summaries = dict[tuple[str, str], tuple[Rows, Floats]]
@@ -63,11 +63,11 @@ class Found:
 
 
 class FindsCandidates(OwnsStrata):
-    """What an actor adds to a shard when candidates are found."""
+    """The stages in which candidates are found."""
 
-    def __init__(self, spec: ShardSpec) -> None:
+    def __init__(self, shard: PoolShard) -> None:
         """Nothing found yet."""
-        super().__init__(spec)
+        super().__init__(shard)
         self._found = dict[tuple[str, str], Found]()
         self._records = dict[SavedReference | None, TaskRecords]()
 
@@ -82,7 +82,7 @@ class FindsCandidates(OwnsStrata):
         yield ()
 
     def count_kth(self, way: str, side: str) -> Ints | None:
-        """Count the scores of the last candidates of this shard's texts by step; None if what was found is lost."""
+        """Count the scores of the last candidates of this shard's texts by step; None if the candidates are lost."""
         found = self._found.get((way, side))
         return None if found is None else count_steps(found.kth)
 
@@ -126,15 +126,15 @@ class FindsCandidates(OwnsStrata):
         yield ()
 
     def write_grams(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
-        """Write this shard's share of the 3-grams of all texts, but for what is there."""
+        """Write the missing part of this shard's share of the 3-grams of all texts."""
         write_grams(self.spec)
-        yield len(self.rows(ring.left))
+        yield len(self.shard.rows(ring.left))
         yield ()
 
     def find_by_trigrams(self, model: Model, ring: Ring, request: FindRequest, others: Rows) -> Stage[tuple[()]]:
         """Find the nearest of this shard's texts of a side by 3-grams; others: sorted rows of the other side."""
-        parts, own = list[NearestOf](), self.rows(ring.left)
-        near = self.records(request.reference).nearest(request.side, own, others, request.knn.neighbours, self._rule)
+        parts, own = list[NearestOf](), self.shard.rows(ring.left)
+        near = self.records(request.reference).nearest(request.side, own, others, request.knn.neighbours, self.rule)
         for part in watched(near):
             parts.append(part)
             yield len(part.rows)
@@ -164,7 +164,7 @@ class FindsCandidates(OwnsStrata):
         return keys, {key: (found.rows, found.summary) for key, found in self._found.items()}
 
     def drop_found(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
-        """Free the memory of what was found."""
+        """Free the memory of the candidates."""
         self._found.clear()
         yield ()
 

@@ -4,16 +4,17 @@ With a matcher, what a shard says of a pair is its score of two stages (core/two
 counts, samples, positives, searches. So all that is computed from scores works with a matcher as it does with cosines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from al_ray.cluster.candidates.finding import SIDES, FindsCandidates, Summaries
 from al_ray.cluster.candidates.records import WAYS
-from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
+from al_ray.cluster.pool.ring import MAX_UPDATES, SERVE, Ring, Stage
 from al_ray.cluster.watchdog import watched
-from al_ray.cluster.workers import wait_for
+from al_ray.cluster.workers import add_to_counter, wait_for
 from al_ray.core.candidates import Candidates
 from al_ray.core.hashing import hash_keys
 from al_ray.core.labels import Model
@@ -41,16 +42,20 @@ from al_ray.search.candidate_ranks import (
     score_without_labels,
 )
 from al_ray.search.join.best_of_each import BestPartners, PartnerTable
+from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.uri import storage_path
 
 
 class OwnsCandidates(FindsCandidates):
-    """What an actor adds to a shard that scores candidates. The stream of a stage of its own has WORDS words."""
+    """The actor of a shard of a run: the stages of candidates, beside all others.
 
-    def __init__(self, spec: ShardSpec) -> None:
+    Its own streams have MAX_UPDATES items.
+    """
+
+    def __init__(self, shard: PoolShard) -> None:
         """Own nothing yet."""
-        super().__init__(spec)
+        super().__init__(shard)
         self._owned = dict[str, OwnedCandidates]()
         # Scores of candidates by place, under one matcher.
         self._ranked_by, self._ranked = "", dict[str, Floats]()
@@ -63,17 +68,17 @@ class OwnsCandidates(FindsCandidates):
     def own_candidates(self, model: Model, ring: Ring, request: OwnRequest) -> Stage[tuple[()] | None]:
         """Take over the candidates whose right text is here, compare and store them; None if a shard lost some.
 
-        The stream has WORDS words whatever happens: a call that Ray repeats must have as many.
+        The stream has MAX_UPDATES items whatever happens: a call that Ray repeats must have as many.
         """
         folder = request.folder(self.spec)
         if has_candidates(folder):
-            for word in (1,) * WORDS:
+            for word in (1,) * MAX_UPDATES:
                 yield word
             yield ()
             return
         parts = wait_for(ring.ask("found_for", SERVE, self.spec.shard, request.symmetric))
         if any(part is None for part in parts):
-            for word in (1,) * WORDS:
+            for word in (1,) * MAX_UPDATES:
                 yield word
             yield None
             return
@@ -89,11 +94,11 @@ class OwnsCandidates(FindsCandidates):
         for number in watched(iter(chunks)):
             here = slice(number * CHUNK, (number + 1) * CHUNK)
             write_features(folder, number, self._compare(keys[here], cosines[here], left, right, request))
-            for _ in range(done, WORDS * (number + 1) // len(chunks)):
+            for _ in range(done, MAX_UPDATES * (number + 1) // len(chunks)):
                 yield 1
-            done = WORDS * (number + 1) // len(chunks)
+            done = MAX_UPDATES * (number + 1) // len(chunks)
         finish(folder, self.records(request.reference).names)
-        for _ in range(done, WORDS):
+        for _ in range(done, MAX_UPDATES):
             yield 1
         yield ()
 
@@ -105,7 +110,7 @@ class OwnsCandidates(FindsCandidates):
         scores = self._scores(model, own) if model.matcher is not None else self._without_labels(own)
         free = np.flatnonzero(~is_in(owned.keys, excluded))
         found = Candidates(owned.keys[free], scores[free])
-        yield WORDS
+        yield MAX_UPDATES
         found = first_of_left(found, request.order, own.texts[1]) if request.spread else found
         yield found.least(request.order, request.count)
 
@@ -118,22 +123,22 @@ class OwnsCandidates(FindsCandidates):
         (left, right), scores = own.pairs(owned.keys[free]).T, self._scores(model, own)[free]
         tables[0].add(left, right, scores)
         tables[0 if own.symmetric else 1].add(right, left, scores)
-        yield WORDS
+        yield MAX_UPDATES
         yield tables[0].result(), tables[0 if own.symmetric else 1].result()
 
     def sample_of_candidates(self, model: Model, ring: Ring, own: OwnRequest, below: int) -> Stage[Candidates]:
         """Return the candidates whose key hashes below a bound, with their scores without labels."""
         owned = self._candidates(own)
         taken = np.flatnonzero(hash_keys(owned.keys, 0, "candidates") < np.uint64(below))
-        yield WORDS
+        yield MAX_UPDATES
         yield Candidates(owned.keys[taken], self._without_labels(own)[taken])
 
     def features_of(self, model: Model, ring: Ring, own: OwnRequest, pairs: Pairs) -> Stage[tuple[Rows, Features]]:
         """(n, 2) pairs of a split -> places (k,) of those whose right text is here, and their features (k, F)."""
         owned, keys = self._candidates(own), own.keys(pairs)
-        places = np.flatnonzero(is_in(pairs[:, 1], self._part(model, ring.right).rows))
+        places = np.flatnonzero(is_in(pairs[:, 1], self.texts_of(model, ring.right).rows))
         cosines = self._cosines_of(model, ring, keys[places], own)
-        yield WORDS
+        yield MAX_UPDATES
         yield places, self._compare(keys[places], cosines, owned.left, owned.right, own)
 
     def ways_of(self, model: Model, ring: Ring, own: OwnRequest, keys: Keys) -> Stage[tuple[int, Ints]]:
@@ -141,7 +146,7 @@ class OwnsCandidates(FindsCandidates):
         owned, ways = self._candidates(own), np.zeros(len(keys), dtype=np.int64)
         here = np.flatnonzero(is_in(keys, owned.keys))
         ways[here] = owned.ways[np.searchsorted(owned.keys, keys[here])]
-        yield WORDS
+        yield MAX_UPDATES
         yield len(owned.keys), ways
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
@@ -172,7 +177,7 @@ class OwnsCandidates(FindsCandidates):
             self._sampled_of = None
 
     def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
-        """As PoolShard.score_sample, by both stages within `count_sample` of a model with a matcher."""
+        """As PullsFromPeers.score_sample, by both stages within `count_sample` of a model with a matcher."""
         cosines = super().score_sample(model, part, queries, pairs, thresholds)
         return cosines if self._sampled_of is None else self._placed(model, self._sampled_of, pairs, cosines)
 
@@ -227,6 +232,16 @@ class OwnsCandidates(FindsCandidates):
     def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
         """(n,) keys with cosines, and summaries of all texts -> (n, F) features."""
         return self.records(own.reference).features(own.pairs(keys), cosines, left, right)
+
+
+def pool_actor(shard: type[PoolShard]) -> Callable[[ShardSpec], OwnsCandidates]:
+    """Return what makes an actor that has a shard of a class, whose name the actor has."""
+
+    def make(spec: ShardSpec) -> OwnsCandidates:
+        return OwnsCandidates(shard(spec, partial(add_to_counter, "texts_embedded")))
+
+    make.__name__ = shard.__name__
+    return make
 
 
 def _tables(summaries: Sequence[Summaries], own: OwnRequest) -> tuple[Floats, Floats]:

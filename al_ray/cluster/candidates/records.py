@@ -34,7 +34,7 @@ WAYS = ("cosine", "3-grams")
 
 
 def write_grams(spec: ShardSpec) -> None:
-    """Write a shard's share of the 3-grams of all texts of the task into the pool folder, but for what is there."""
+    """Write the missing part of a shard's share of the 3-grams of all texts of the task into the pool folder."""
     left, right = read_sides(storage_path(spec.task))
     sides = {"left": left} if right is left else {"left": left, "right": right}
     chunks = [(side, number, rows) for side, corpus in sides.items() for number, rows in enumerate(_blocks(corpus))]

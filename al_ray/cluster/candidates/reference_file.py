@@ -27,7 +27,7 @@ from al_ray.matcher.model import Arrays, array_of
 from al_ray.matcher.model_file import read_arrays
 from al_ray.search.lexical.grams import COLUMNS, DEFINITION
 from al_ray.search.lexical.weights import DocumentFrequencies
-from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
+from al_ray.storage.files import check_fields, check_version, in_one_step, stamped
 from al_ray.storage.uri import StoragePath, storage_path
 
 NAME = "records.safetensors"
@@ -35,7 +35,7 @@ FORMAT = 1
 KEY = "reference"
 LARGEST = 1 << 32
 """Bytes of a file. A value or a word that occurs takes 12, a 3-gram 8."""
-CURE = "restore it, or train the matcher again"
+FIX = "restore it, or train the matcher again"
 COUNTS = ".counts"
 FIELDS = {"format": int, "left": list, "right": list, "symmetric": bool, "3-grams": str, "al_ray": str}
 
@@ -57,47 +57,47 @@ def write_reference(path: StoragePath, reference: Reference) -> SavedReference:
     return SavedReference(str(path), reference.digest)
 
 
-def read_reference(saved: SavedReference, cure: str = CURE) -> Reference:
+def read_reference(saved: SavedReference, fix: str = FIX) -> Reference:
     """Read a reference; BadFile if it is missing, damaged, of a later al_ray, or another one than the model's."""
     path = storage_path(saved.path)
-    arrays, about = read_arrays(path, KEY, "the frequencies of a matcher", LARGEST, cure)
-    check_fields(path, about, FIELDS, cure)
-    refuse_newer(path, about["al_ray"])
+    arrays, about = read_arrays(path, KEY, "the frequencies of a matcher", LARGEST, fix)
+    check_fields(path, about, FIELDS, fix)
+    check_version(path, about["al_ray"])
     if about["format"] != FORMAT:
-        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {cure}")
+        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {fix}")
     if about["3-grams"] != DEFINITION:
         raise BadFile(
             f"{path} counts 3-grams as {about['3-grams']}, and this Python and al_ray as {DEFINITION}; use those that "
             "trained the matcher, or train it again"
         )
-    left, right = (_side(about[name], path, cure) for name in ("left", "right"))
+    left, right = (_side(about[name], path, fix) for name in ("left", "right"))
     sides = Sides(left, right, about["symmetric"])
     counts = {name: array.astype(np.int64) for name, array in arrays.items() if not name.startswith("grams.")}
-    frequencies = frequencies_from(counts, len(sides.shared[0]), path, cure)
+    frequencies = frequencies_from(counts, len(sides.shared[0]), path, fix)
     dense = about.get("dense")
     if dense is not None and not (isinstance(dense, float) and -1 <= dense <= 1):
-        raise BadFile(f"{path} has {dense!r} as the cosine of dense texts; {cure}")
+        raise BadFile(f"{path} has {dense!r} as the cosine of dense texts; {fix}")
     try:
         reference = Reference(sides, frequencies, *_grams(arrays), dense)
     except ValueError as error:
-        raise BadFile(f"{path} is damaged ({error}); {cure}") from error
+        raise BadFile(f"{path} is damaged ({error}); {fix}") from error
     if reference.digest != saved.digest:
-        raise BadFile(f"{path} holds other frequencies than those that the matcher was trained with; {cure}")
+        raise BadFile(f"{path} holds other frequencies than those that the matcher was trained with; {fix}")
     return reference
 
 
-def _side(fields: Any, path: StoragePath, cure: str) -> tuple[Field, ...]:
+def _side(fields: Any, path: StoragePath, fix: str) -> tuple[Field, ...]:
     sound = all(
         isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and one[1] in get_args(FieldType)
         for one in fields
     )
     if not sound:
-        raise BadFile(f"{path} has {fields!r} as fields; {cure}")
+        raise BadFile(f"{path} has {fields!r} as fields; {fix}")
     return tuple(Field(name, kind) for name, kind in fields)
 
 
 def _grams(arrays: Arrays) -> tuple[DocumentFrequencies, int]:
-    """Return the frequencies of 3-grams and the most; ValueError if the arrays are none."""
+    """Return the frequencies of 3-grams and the highest one; ValueError if the arrays hold no frequencies."""
     columns = array_of(arrays, "grams.columns", np.int32, (None,))
     counts = array_of(arrays, "grams.counts", np.uint32, (len(columns),)).astype(np.int64)
     texts, most = array_of(arrays, "grams.totals", np.int64, (2,)).tolist()

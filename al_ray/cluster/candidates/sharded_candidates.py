@@ -12,7 +12,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.candidates.finding import WAYS, FindRequest
 from al_ray.cluster.candidates.records import definition_of, feature_names
 from al_ray.cluster.candidates.reference_file import read_reference
-from al_ray.cluster.pool.ring import WORDS
+from al_ray.cluster.pool.ring import MAX_UPDATES
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.workers import get_results, put
 from al_ray.core.candidates import HIGHEST, NO_CANDIDATES, BestCandidates, Candidates
@@ -209,11 +209,11 @@ class ShardedCandidates:
                     self._find_of_dense(split, keys)
                 took[way] += time.monotonic() - began
         began = time.monotonic()
-        answers = pool.on_all(model, split, COMPARE, "own_candidates", own, whole=WORDS * len(pool.shards))
+        answers = pool.on_all(model, split, COMPARE, "own_candidates", own, whole=MAX_UPDATES * len(pool.shards))
         if any(answer is None for answer in answers):
             raise _FoundLost
         took[COMPARE] = time.monotonic() - began
-        pool.on_all(model, split, COMPARE, "drop_found", whole=WORDS * len(pool.shards))
+        pool.on_all(model, split, COMPARE, "drop_found", whole=MAX_UPDATES * len(pool.shards))
         steps = ", ".join(f"{name} {seconds:.1f}" for name, seconds in took.items())
         logger.info("seconds of the candidates of %s: %s", split.name, steps)
 
@@ -246,7 +246,7 @@ class ShardedCandidates:
         return self.pool.on_all(self.encoder, split, "dense", method, *arguments, (None,), whole=whole)
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
-        whole = WORDS * len(self.pool.shards)
+        whole = MAX_UPDATES * len(self.pool.shards)
         return self.pool.on_all(self.encoder, split, "score", method, *arguments, whole=whole)
 
 

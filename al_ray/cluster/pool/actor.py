@@ -1,4 +1,4 @@
-"""A shard of a pool as an actor that works through the whole pool by itself.
+"""The actor of a shard, which works through the whole pool by itself.
 
 A stage is one call to each shard, which asks its peers for what it needs and returns one value: so what the driver does
 and receives grows with the number of shards, not with the number of texts. There are three kinds of stages:
@@ -13,21 +13,20 @@ A stage changes nothing that an answer depends on, so Ray may call it again on a
 in a stage, it answers its peers in other threads, which are Ray's concurrency groups.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
-from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from al_ray.cluster.pool.meetings import Meetings
 from al_ray.cluster.pool.neighbors import means_of_nearest, with_neighbors, with_offsets
 from al_ray.cluster.pool.ring import SAMPLE_BLOCKS, SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
-from al_ray.cluster.watchdog import Steps, watched
-from al_ray.cluster.workers import add_to_counter, wait_for
+from al_ray.cluster.pool.shard_actor import ShardActor
+from al_ray.cluster.watchdog import Steps
+from al_ray.cluster.workers import wait_for
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
 from al_ray.core.nearest_means import NearestMeans
@@ -35,57 +34,22 @@ from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows, as_pairs, distinct, 
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleCounter, SampleWeights, pieces_of
-from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.join.best_of_each import BestOfEach, BestPartners
 from al_ray.search.join.exact_join import ExactJoin
 from al_ray.search.join.least_pairs import JoinQuery
-from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
-from al_ray.search.knn_rounds import Portion
-from al_ray.search.merge import Neighbors, join_blocks
+from al_ray.search.knn_merge import KnnRequest, Shortlist, select, shortlist
+from al_ray.search.merge import join_blocks
 from al_ray.search.paired_products import release
 from al_ray.search.shard import PoolShard
-from al_ray.search.shard_spec import ShardSpec
-
-if TYPE_CHECKING:
-    Base = PoolShard
-else:
-    Base = object
 
 
-class PullsFromPeers(Base):
-    """What an actor adds to a shard in searches and counts; pool_actor joins them."""
+class PullsFromPeers(ShardActor):
+    """The stages of searches and counts."""
 
-    def __init__(self, spec: ShardSpec) -> None:
-        """Make the shard."""
-        super().__init__(spec)
-        self._embedding, self._indexing = threading.RLock(), threading.Lock()
+    def __init__(self, shard: PoolShard) -> None:
+        """No search goes on."""
+        super().__init__(shard)
         self._searching: tuple[int, ExactJoin] | None = None
-        self._answers = dict[str, Steps]()
-
-    def on_embedded(self, count: int) -> None:
-        """Count the texts that are embedded."""
-        add_to_counter("texts_embedded", count)
-
-    def embed(self, model: Model, part: str) -> Iterator[int]:
-        """As PoolShard.embed, but yield WORDS numbers at most, and then help shards that are behind.
-
-        What a peer asks for waits meanwhile.
-        """
-        with self._embedding:
-            steps, done = ceil(len(self.rows(part)) / self.spec.encoder.encoder_batch), 0
-            for step, count in enumerate(watched(super().embed(model, part))):
-                done += count
-                if is_due(step, steps):
-                    yield done
-                    done = 0
-            if done:
-                yield done
-            for _ in watched(self.embed_for_others(model, part)):
-                pass
-
-    def size(self, part: str) -> int:
-        """Return how many texts of a part this shard has."""
-        return len(self.rows(part))
 
     def count_pool(self, model: Model, ring: Ring, positives: Pairs, request: CountRequest) -> Stage[NegativeCounts]:
         """Count the pairs of all left texts with this shard's right ones, except the positives (p, 2)."""
@@ -95,7 +59,7 @@ class PullsFromPeers(Base):
             nonlocal counts
             hidden = np.isin(positives, queries.rows)
             own = positives[hidden.any(axis=1) if symmetric else hidden[:, 0]]
-            counts += self.count_negatives(model, ring.right, queries, own, request)
+            counts += self.shard.count_negatives(model, ring.right, queries, own, request)
 
         yield from self._with_visitors(model, ring, count)
         release()
@@ -112,7 +76,7 @@ class PullsFromPeers(Base):
         pieces = [(stratum, keys[here]) for stratum, keys in enumerate(samples) for here in cut(keys)]
 
         def ask(piece: tuple[int, Keys]) -> tuple[Keys, list[Any]]:
-            own = self.keys_here(model, ring.right, piece[1], weights.width)
+            own = self.ready(model, ring.right).keys_here(model, ring.right, piece[1], weights.width)
             return own, self._ask_for_left(model, ring, own // weights.width)
 
         for step, ((stratum, keys), (own, asked)) in enumerate(asked_ahead(pieces, ask)):
@@ -129,7 +93,7 @@ class PullsFromPeers(Base):
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
         """(n, 2) pairs of the split -> places (k,) of those whose right text is here, and their scores (k,)."""
-        held = self._part(model, ring.right)
+        held = self.texts_of(model, ring.right)
         own = np.flatnonzero(is_in(pairs[:, 1], held.rows))
         scores, of_shard = np.empty(len(own)), pairs[own]
         order = np.argsort(of_shard[:, 0], kind="stable")
@@ -158,10 +122,10 @@ class PullsFromPeers(Base):
         pairs, not others.
         """
         ring = replace(ring, block=texts_at_once(self.spec.device, ring.block))
-        # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
-        join = ExactJoin(queries, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
+        # On a GPU products of 16 bits are quickest; scores near the cut are recomputed in float64 either way.
+        join = ExactJoin(queries, labelled, self.spec.device, self.spec.device != "cpu", self.rule)
         self._searching = ring.stage, join
-        meetings = Meetings(self._part(model, ring.right), ring, self.spec.shard, join.unordered)
+        meetings = Meetings(self.texts_of(model, ring.right), ring, self.spec.shard, join.unordered)
         try:
             yield from self._with_visitors(model, ring, meetings.work(join.add), meetings.needed)
         finally:
@@ -173,8 +137,8 @@ class PullsFromPeers(Base):
         self, model: Model, ring: Ring, space: PairSpace, texts: int, excluded: Keys
     ) -> Stage[tuple[BestPartners, BestPartners]]:
         """The best right text of every left text, among this shard's, and the best left text of these right texts."""
-        held = self._part(model, ring.right)
-        search = BestOfEach(space, texts, excluded, self.spec.device, self._rule)
+        held = self.texts_of(model, ring.right)
+        search = BestOfEach(space, texts, excluded, self.spec.device, self.rule)
         meetings = Meetings(held, ring, self.spec.shard, space.symmetric)
         yield from self._with_visitors(model, ring, meetings.work(search.add), meetings.needed)
         yield search.results()
@@ -208,28 +172,9 @@ class PullsFromPeers(Base):
         """The mean cosine of each of this shard's left texts with the nearest of all right ones. trained: as above."""
         yield from means_of_nearest(self, model, ring, request, trained)
 
-    def nearest(
-        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None,
-        portion: Portion = None, right_offsets: NearestMeans | None = None,
-    ) -> Neighbors:  # fmt: skip
-        """As PoolShard.nearest; one call at a time, with the threads of this shard."""
-        with self._indexing:
-            # A setting of each thread.
-            set_threads(self.spec.encoder.threads)
-            self._part(model, part)
-            arguments = model, part, queries, count, trained, portion, right_offsets
-            if part not in self._indexes:
-                return super().nearest(*arguments)
-            with self._answers[part]:
-                return super().nearest(*arguments)
-
-    def probed(self, model: Model, part: str, queries: Block, trained: Any = None) -> Block:
-        """As PoolShard.probed, in the thread of a stage. trained: a reference, which is needed to make the index."""
-        with self._indexing:
-            set_threads(self.spec.encoder.threads)
-            self._part(model, part)
-            needed = trained is not None and part not in self._indexes
-            return super().probed(model, part, queries, wait_for(trained) if needed else None)
+    def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
+        """As PoolShard.score_sample."""
+        return self.shard.score_sample(model, part, queries, pairs, thresholds)
 
     def block_and_bounds(
         self, model: Model, part: str, start: int, stop: int, stage: int
@@ -246,12 +191,12 @@ class PullsFromPeers(Base):
         work: Callable[[Block, Place], None],
         needed: Callable[[Place], bool] = lambda _: True,
     ) -> Iterator[int]:
-        """Do the work with each block of left texts that is needed; yield the texts done, WORDS times at most.
+        """Do the work with each block of left texts that is needed; yield progress at most MAX_UPDATES times.
 
         A stream that Ray asks for again must be as long, so how many words it has depends on the ring alone.
         """
         places = ring.places("left", first=self.spec.shard)
-        there, done = len(self._part(model, ring.right).rows) > 0, 0
+        there, done = len(self.texts_of(model, ring.right).rows) > 0, 0
         visits = [there and needed(place) for place in places]
         blocks, steps = self._pull(model, ring, list(compress(places, visits))), Steps()
         for step, (place, visit) in enumerate(zip(places, visits, strict=True)):
@@ -287,14 +232,3 @@ class PullsFromPeers(Base):
         if self._searching is not None and bounds is not None:
             self._searching[1].tighten(bounds)
         return block
-
-    def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
-        # The first answer takes as long as making the index does, and indexes of other parts answer in other times.
-        if part not in self._indexes:
-            self._answers[part] = Steps()
-        return super()._index(part, held, trained)
-
-    def _part(self, model: Model, part: str) -> Block:
-        # A shard that restarts is asked by its peers while it begins its own stage: it embeds once.
-        with self._embedding:
-            return super()._part(model, part)

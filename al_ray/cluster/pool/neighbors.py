@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring, Stage, asked_ahead, is_due
+from al_ray.cluster.pool.shard_actor import ShardActor
 from al_ray.cluster.workers import put, wait_for
 from al_ray.core.labels import Model
 from al_ray.core.nearest_means import NearestMeans
@@ -16,14 +17,13 @@ from al_ray.core.vectors import Block
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.knn_rounds import first_portion, first_round, join_rounds
 from al_ray.search.merge import Neighbors
-from al_ray.search.shard import PoolShard
 
 AHEAD_AGAIN = 1  # Blocks whose second round is asked for before it is needed; the first round of others is, too.
 
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """A block of left texts, its reference, the nearest of them (one or more tables), and a word, if one is due."""
+    """A block of left texts, its reference, its nearest texts (one or more tables), and a progress update or None."""
 
     block: Block
     reference: Any
@@ -32,7 +32,7 @@ class Neighborhood:
 
 
 def with_neighbors(
-    shard: PoolShard,
+    shard: ShardActor,
     model: Model,
     ring: Ring,
     request: KnnRequest,
@@ -82,7 +82,7 @@ def with_neighbors(
 
 
 def means_of_nearest(
-    shard: PoolShard, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
+    shard: ShardActor, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
 ) -> Stage[NearestMeans]:
     """Yield a word now and then, and at last the mean cosine of each left text of a shard with its nearest right ones.
 

@@ -11,7 +11,7 @@ from al_ray.search.candidate_files import OwnRequest
 COMPUTE, SERVE = "compute", "serve"
 GROUPS = {COMPUTE: 1, SERVE: 2}
 GPU_BLOCKS = 16  # Blocks of texts that an exact search on a GPU joins as one: each product has a fixed cost.
-WORDS = 100  # A shard says at most so many times in a stage how far it is.
+MAX_UPDATES = 100  # Maximum number of progress updates of a shard in a stage.
 SAMPLE_BLOCKS = 16  # Blocks of left texts that a shard asks for at a time, about, to score sampled pairs.
 AHEAD = 2  # Blocks asked for before they are needed.
 
@@ -80,7 +80,7 @@ class Ring:
 def asked_ahead(
     items: Iterable[Item], ask: Callable[[Item], Asked], ahead: int = AHEAD
 ) -> Iterator[tuple[Item, Asked]]:
-    """Yield items with what was asked for them; `ahead` items are asked for before they are needed."""
+    """Yield items with the request for each; requests are sent `ahead` items before they are needed."""
     coming = deque[tuple[Item, Asked]]()
     for item in items:
         coming.append((item, ask(item)))
@@ -91,5 +91,5 @@ def asked_ahead(
 
 
 def is_due(step: int, steps: int) -> bool:
-    """Return whether there is a word after this step: after WORDS of all steps, evenly, the last among them."""
-    return (step + 1) * WORDS // steps > step * WORDS // steps
+    """Return whether to send an update after this step: after MAX_UPDATES of all steps, evenly, the last among them."""
+    return (step + 1) * MAX_UPDATES // steps > step * MAX_UPDATES // steps

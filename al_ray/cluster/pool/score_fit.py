@@ -20,7 +20,7 @@ from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import input_digest
 
 CHOICE, LIKELIHOODS = "neighbourhood.json", "log_likelihoods"
-CURE = "restore it, or delete it, and its batch does not count"
+FIX = "restore it, or delete it, and its batch does not count"
 logger = logging.getLogger(__name__)
 
 
@@ -29,7 +29,7 @@ def uses_neighbours(scoring: ScoringConfig, task: Task) -> bool:
     return scoring.weight != 0 and (scoring.both_sides or not task.symmetric)
 
 
-def refuse_scores(scoring: ScoringConfig, task: Task) -> None:
+def check_scoring(scoring: ScoringConfig, task: Task) -> None:
     """Raise BadOption for a neighbourhood of left texts in a task of one set of texts; auto is off there."""
     if scoring.weight and task.symmetric and not scoring.both_sides:
         raise BadOption(
@@ -85,18 +85,18 @@ def _read_likelihoods(path: StoragePath, made_from: str | None = None) -> Floats
     """
     if not path.exists():
         return None
-    kept = read_json(path, ["made_from"], CURE)
+    kept = read_json(path, ["made_from"], FIX)
     if LIKELIHOODS not in kept or made_from not in (None, kept["made_from"]):
         return None
     if len(kept[LIKELIHOODS]) != len(NUMBERS):
-        raise BadFile(f"{path} has {len(kept[LIKELIHOODS])} log-likelihoods, not {len(NUMBERS)}; {CURE}")
+        raise BadFile(f"{path} has {len(kept[LIKELIHOODS])} log-likelihoods, not {len(NUMBERS)}; {FIX}")
     return np.array(kept[LIKELIHOODS], dtype=np.float64)
 
 
 def offsets_of_pairs(
     pool: ShardedPool, model: Model, split: Split, pairs: Pairs, weight: float, both_sides: bool
 ) -> Floats:
-    """(n, 2) pairs of a split -> (n,) what is subtracted from their cosines, as the pool does, to the bit."""
+    """(n, 2) pairs of a split -> (n,) numbers subtracted from their cosines, exactly as the pool subtracts them."""
     own = pool.means_of_nearest(model, split).times(weight).of(pairs[:, 0])
     if not both_sides:
         return own

@@ -65,7 +65,7 @@ class PoolEvaluator:
         """The pairs of a split that people want to look at, found by the run's own kind of search."""
         assert model.scorer is not None
         found = self.task.split(split)
-        # In a symmetric task (a, b) and (b, a) are one example, even where both are bought.
+        # In a symmetric task (a, b) and (b, a) are one example, even where both are labelled.
         config = replace(self.pool.search, ordered_pairs=False)
         search, count = PoolSearch(self.pool, found, config=config), self.config.examples
         uncertain = Query(Order(model.scorer.boundary), count, NO_KEYS)

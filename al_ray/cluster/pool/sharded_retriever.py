@@ -1,4 +1,4 @@
-"""The search over shards, of both kinds: the pairs of least cost, however many shards there are."""
+"""Search over shards, exact or by an index: the pairs of least cost, whatever the number of shards."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.pool.ring import WORDS
+from al_ray.cluster.pool.ring import MAX_UPDATES
 from al_ray.cluster.pool.score_fit import uses_neighbours
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 RECALL_QUERIES = 256
 
 
-def refuse_index(config: SearchConfig, task: Task) -> None:
+def check_index_kind(config: SearchConfig, task: Task) -> None:
     """Raise BadOption for an index that cannot leave out the pairs that cannot match."""
     if task.rule is not None and config.index != "Flat":
         raise BadOption(
@@ -46,10 +46,10 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
         )
 
 
-def refuse_cells(config: RunConfig, task: Task) -> None:
+def check_index_cells(config: RunConfig, task: Task) -> None:
     """Raise BadOption for an index with more cells than a split has right texts, where neighbours for scores are found.
 
-    Before any label is bought: else a run that cannot be evaluated would have to be made again.
+    Before any label is paid for: otherwise a run that cannot be evaluated would have to be repeated.
     """
     cells = shared_cells(config.search.index)
     if not uses_neighbours(config.scoring, task):
@@ -63,10 +63,10 @@ def refuse_cells(config: RunConfig, task: Task) -> None:
             )
 
 
-def refuse_examples(config: RunConfig, task: Task) -> None:
+def check_example_cells(config: RunConfig, task: Task) -> None:
     """Raise BadOption for an index with more cells than the split has right texts of which error examples are kept.
 
-    Before any label is bought: the examples are searched at the end of a round, when the index can no longer change.
+    Before any label is paid for: examples are searched at the end of a round, when the index can no longer change.
     """
     cells, split = shared_cells(config.search.index), main_split(config.evaluation.splits)
     if config.search.kind == "exact" or not config.evaluation.examples or split is None:
@@ -143,7 +143,7 @@ class PoolSearch:
     def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
         """The `count` pairs of least cost, without the sorted `labelled`: of each left text's nearest (knn), or of all.
 
-        Cosines are float64 products from the shards on, so that ties by key mean the same whoever merges.
+        Shards return float64 products, so that ties are broken by key in the same way wherever answers are merged.
         """
         query = Query(order, count, labelled)
         if model.matcher is None or np.isinf(order.centre):
@@ -186,7 +186,7 @@ class PoolSearch:
         method, arguments, whole = "best_of_each", (*where, put(excluded)), None
         if model.matcher is not None:
             method, arguments = "best_of_candidates", (self.pool.candidates_of(model, self.split), put(excluded))
-            whole = WORDS * len(self.pool.shards)
+            whole = MAX_UPDATES * len(self.pool.shards)
         parts = self.pool.on_all(model, self.split, "search", method, *arguments, whole=whole)
         left = join_partners([part[0] for part in parts], len(task.left))
         if task.symmetric:
@@ -213,7 +213,7 @@ class PoolSearch:
         """
         own = self.pool.candidates_of(model, self.split)
         request, excluded = LeastRequest(query.order, query.count, spread), put(query.excluded)
-        whole = WORDS * len(self.pool.shards)
+        whole = MAX_UPDATES * len(self.pool.shards)
         method = "least_of_candidates"
         parts = self.pool.on_all(model, self.split, "search", method, request, own, excluded, whole=whole)
         if spread:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from al_ray.cluster.pool.ring import WORDS
+from al_ray.cluster.pool.ring import MAX_UPDATES
 from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.workers import get_results, put
@@ -42,7 +42,7 @@ def _store(
     pool, split = search.pool, search.split
 
     def on_all(method: str, *arguments: Any) -> list[Any]:
-        answers = pool.on_all(model, split, "score", method, *arguments, whole=WORDS * len(pool.shards))
+        answers = pool.on_all(model, split, "score", method, *arguments, whole=MAX_UPDATES * len(pool.shards))
         if any(answer is None for answer in answers):
             raise _StrataLost
         return answers
@@ -56,7 +56,7 @@ def _store(
     sizes = on_all("own_near", put(request))
     cuts = cut_samples(split, config.bands, sizes, config.most_near_pairs, config.random_pairs, ask)
     on_all("store_strata", cuts, place, dict(made_from))
-    pool.on_all(model, split, "score", "drop_strata", whole=WORDS * len(pool.shards))
+    pool.on_all(model, split, "score", "drop_strata", whole=MAX_UPDATES * len(pool.shards))
 
 
 def load_strata(pool: ShardedPool, stored: StoredSet, split: Split) -> list[StoredStratum]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from al_ray.cluster.pool.actor import PullsFromPeers
 from al_ray.cluster.pool.neighbors import with_neighbors
-from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
+from al_ray.cluster.pool.ring import MAX_UPDATES, SERVE, Ring, Stage
 from al_ray.cluster.workers import wait_for
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
@@ -24,7 +24,7 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.owned_strata import OwnedStrata, SampleCut, StrataRequest, merge_samples
 from al_ray.runs.evaluation_sets import StoredSet, write_set
 from al_ray.search.knn_merge import KnnRequest, members, select
-from al_ray.search.shard_spec import ShardSpec
+from al_ray.search.shard import PoolShard
 from al_ray.storage.uri import StoragePath
 
 
@@ -33,11 +33,11 @@ class _SampleLost(Exception):
 
 
 class OwnsStrata(PullsFromPeers):
-    """What an actor adds to a shard when evaluation sets are made."""
+    """The stages in which evaluation sets are made."""
 
-    def __init__(self, spec: ShardSpec) -> None:
+    def __init__(self, shard: PoolShard) -> None:
         """Own nothing yet."""
-        super().__init__(spec)
+        super().__init__(shard)
         self._near_by_owner: list[Keys] | None = None
         self._strata: OwnedStrata | None = None
 
@@ -63,7 +63,7 @@ class OwnsStrata(PullsFromPeers):
     def own_near(self, model: Model, ring: Ring, request: StrataRequest) -> Stage[Ints | None]:
         """Own the near pairs whose right text is here, and return the sizes of the strata; None if a shard lost some.
 
-        With edges it computes cosines, and the stream has WORDS words; else it has none.
+        With edges it computes cosines, and the stream has MAX_UPDATES items; else it has none.
         """
         pieces = wait_for(ring.ask("near_of", SERVE, self.spec.shard))
         lost = any(piece is None for piece in pieces)
@@ -71,9 +71,9 @@ class OwnsStrata(PullsFromPeers):
         # In Ray's object store.
         del pieces
         if request.edges:
-            parts = np.array_split(near, max(1, min(WORDS, len(near) // ring.block)))
+            parts = np.array_split(near, max(1, min(MAX_UPDATES, len(near) // ring.block)))
             # A call that Ray repeats must have as many words, also where pairs are lost.
-            for number in range(WORDS):
+            for number in range(MAX_UPDATES):
                 if number < len(parts):
                     cosines.append(self._cosines_here(model, ring, parts[number], request.width))
                 yield 1
@@ -82,14 +82,14 @@ class OwnsStrata(PullsFromPeers):
             return
         left = self._rows_of_all(model, ring, ring.left)
         right = left if ring.right == ring.left else self._rows_of_all(model, ring, ring.right)
-        space = PairSpace(left, right, request.width, request.symmetric, self._rule)
-        own = self._part(model, ring.right).rows
+        space = PairSpace(left, right, request.width, request.symmetric, self.rule)
+        own = self.texts_of(model, ring.right).rows
         self._strata = OwnedStrata.of(request, space, own, near, np.concatenate(cosines))
         yield self._strata.sizes()
 
     def ask_strata(self, model: Model, ring: Ring, method: str, *arguments: Any) -> Stage[Any]:
         """Call a method of OwnedStrata; None if this shard has lost its strata."""
-        self._use(model)
+        self.use(model)
         # All owners have their near pairs now.
         self._near_by_owner = None
         yield None if self._strata is None else getattr(self._strata, method)(*arguments)
@@ -101,7 +101,7 @@ class OwnsStrata(PullsFromPeers):
 
         place, made_from: as write_set takes them.
         """
-        self._use(model)
+        self.use(model)
         if self._strata is None:
             yield None
             return
@@ -140,10 +140,6 @@ class OwnsStrata(PullsFromPeers):
         self._strata = None
         yield ()
 
-    def rows_of(self, model: Model, part: str) -> Rows:
-        """The sorted rows of a part that are this shard's, for a peer."""
-        return self._part(model, part).rows
-
     def near_of(self, owner: int) -> Keys | None:
         """Sorted keys of the near pairs that this shard found for an owner; None if it has lost them."""
         return None if self._near_by_owner is None else self._near_by_owner[owner]
@@ -158,10 +154,11 @@ class OwnsStrata(PullsFromPeers):
         """The sorted rows of a part of all shards."""
         return np.sort(np.concatenate(wait_for(ring.ask("rows_of", SERVE, model, part))))
 
-    def _use(self, model: Model) -> None:
-        if self._digest != model.weights:
+    def use(self, model: Model) -> None:
+        """As ShardActor.use; near pairs found by other weights are dropped."""
+        if self.weights != model.weights:
             self._near_by_owner = self._strata = None
-        super()._use(model)
+        super().use(model)
 
 
 def split_by_owner(keys: Keys, owners: npt.NDArray[np.uint16], shards: int) -> list[Keys]:

@@ -1,1 +1,1 @@
-"""Option blocks that several rooms share: fields, defaults, bounds and help."""
+"""Option blocks that several packages share: fields, defaults, bounds and help."""

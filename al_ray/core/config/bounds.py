@@ -9,7 +9,7 @@ from al_ray.core.errors import BadOption
 
 @dataclass(frozen=True)
 class Between:
-    """The lowest and the highest value of an option; None, and the word none of a limit, are always allowed."""
+    """The lowest and the highest value of an option; None, or "none" for a limit, is always allowed."""
 
     low: float
     high: float
@@ -41,7 +41,7 @@ Seed = Annotated[int, Between(0, 2**63 - 1)]
 
 @cache
 def annotations(kind: Any) -> dict[str, tuple[Any, ...]]:
-    """What the Annotated type of each field of a dataclass says beside the type."""
+    """Return the metadata of the Annotated type of each field of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     return {f.name: getattr(hints[f.name], "__metadata__", ()) for f in fields(kind)}
 

@@ -37,12 +37,12 @@ class LlmConfig:
     accept_model: str = ""
     """Model name in replies to accept, where it differs from that of earlier replies of the run."""
     check_with: Annotated[int, Between(0, 100_000)] = 0
-    """Pairs of the first batch that people label, too, before it is bought; check/check.json says how they agree. A
-    check that was begun holds, also without this option."""
+    """Pairs of the first batch that people label, too, before the model answers it; check/check.json says how they
+    agree. A check that was begun holds, also without this option."""
     least_kappa: Annotated[float, Between(-1, 1)] = 0.6
     """Stop after the check if the lower end of the 95% interval of Cohen's kappa is below this."""
     dry_run: bool = False
-    """Print the prompts of the first requests and what the round would cost at most; buy nothing."""
+    """Print the prompts of the first requests and what the round would cost at most; send nothing."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or an empty definition."""
@@ -56,5 +56,5 @@ class LlmConfig:
         return self.input_price is not None and self.output_price is not None
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the price of so many tokens; 0 where no price is given."""
+        """Return the price of these numbers of tokens; 0 where no price is given."""
         return (input_tokens * (self.input_price or 0.0) + output_tokens * (self.output_price or 0.0)) / 1e6

@@ -79,7 +79,7 @@ class LossConfig:
     """momentum: m, momentum of the encoder of right texts. He et al. 2020 use 0.999, with which a training of a few
     hundred steps would end with nearly the initial encoder."""
 
-    def refuse_unused(self, loss: LossName) -> None:
+    def check_unused_options(self, loss: LossName) -> None:
         """Raise BadOption for an option other than its default that the loss does not use."""
         for one in fields(self):
             value = getattr(self, one.name)

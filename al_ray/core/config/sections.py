@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from al_ray.core.config.bounds import RARE, Between, Seed
+from al_ray.core.config.index import NEIGHBOURS, PROBES, Neighbours, Probes
 from al_ray.core.config.losses import LOSSES, LossConfig, LossName, losses_help
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
@@ -26,11 +27,11 @@ class SearchConfig:
     exact for pools of up to --search.exact-pairs pairs, else knn; config.json records which."""
     exact_pairs: Annotated[int, Between(0, 2**62), RARE] = 20_000_000_000
     """Largest pool, in pairs, that auto searches exactly."""
-    neighbours: Annotated[int, Between(1, 1_000_000)] = 100
+    neighbours: Neighbours = NEIGHBOURS
     """m: candidates of each left text (the paper: 1000 on QQP, 100 on WikiQA)."""
     index: str = "Flat"
     """Faiss index-factory string: Flat is exact; IVF1000,Flat is of the kind that the authors used."""
-    nprobe: Annotated[int, Between(1, 1_000_000)] = 10
+    nprobe: Probes = PROBES
     """Cells of an IVF index that each query searches (the authors' program: 10)."""
     least_recall: Annotated[float, Between(0, 1), RARE] = 0.9
     """Warn when the recall of the index is below this. The recall is measured and recorded every round."""
@@ -213,7 +214,7 @@ class TrainingConfig:
             )
 
     def pairs(self, labels: int) -> int:
-        """Return the number of pairs of a training on so many labels: with its presumed non-matches."""
+        """Return the number of pairs of a training on this number of labels, presumed non-matches included."""
         return labels + round(self.presumed * labels)
 
     @property

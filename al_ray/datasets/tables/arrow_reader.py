@@ -82,8 +82,8 @@ def _as_text(path: StoragePath, name: str, column: pa.ChunkedArray) -> pa.Chunke
         # Text columns of foreign files may hold bytes that are not UTF-8.
         texts.validate(full=True)
     except pa.ArrowException as error:
-        cure = "name a column of texts, numbers or ids"
-        raise BadFile(f"{path}: column {name!r} of type {kind} cannot be read as text; {cure}") from error
+        fix = "name a column of texts, numbers or ids"
+        raise BadFile(f"{path}: column {name!r} of type {kind} cannot be read as text; {fix}") from error
     return texts
 
 

@@ -20,7 +20,7 @@ from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.task import Split, Task
 from al_ray.core.text import spelling
-from al_ray.datasets.corpus_file import cure_of
+from al_ray.datasets.corpus_file import fix_for
 from al_ray.datasets.pair_rules import read_values
 from al_ray.datasets.splitting import whole_space
 from al_ray.datasets.strings import as_array
@@ -110,17 +110,17 @@ def _mapping(task: StoragePath) -> dict[str, Any]:
             f"{option('extend', task)}: the ids of its texts are row numbers, so it is unknown which rows are new; "
             "prepare it again with `id_column`, then extend that task"
         )
-    _refuse_other_types(mapping, task)
+    _check_option_types(mapping, task)
     return mapping
 
 
-def _refuse_other_types(mapping: Mapping[str, Any], task: StoragePath) -> None:
+def _check_option_types(mapping: Mapping[str, Any], task: StoragePath) -> None:
     """Raise BadFile for an option of the tables of a task that has another type."""
     kinds = get_type_hints(OwnTexts) | dict.fromkeys(("left", "right"), str | tuple[str, ...] | None)
     for name in (*INHERITED, *FORMAT, "left", "right"):
         value = mapping.get(name)
         if name in mapping and not fits(tuple(value) if isinstance(value, list) else value, kinds[name]):
-            raise BadFile(f"{task / 'task.json'}: {name} is {value!r}, which is no value of it; {cure_of(task)}")
+            raise BadFile(f"{task / 'task.json'}: {name} is {value!r}, which is no value of it; {fix_for(task)}")
 
 
 def read_extension(options: OwnTexts) -> tuple[Task, Report]:
@@ -128,7 +128,7 @@ def read_extension(options: OwnTexts) -> tuple[Task, Report]:
     assert options.extend is not None
     options.check()
     mapping, before = _mapping(options.extend), read_task(options.extend)
-    _refuse_unlike(options, mapping, before)
+    _check_fits_task(options, mapping, before)
     rule = None if before.rule is None else read_values(before.rule, options.extend)
     faults = BadRowLog(options.bad_rows, OR_SKIP)
     left = _grow(options, before, "left", rule, faults)
@@ -155,7 +155,7 @@ def read_extension(options: OwnTexts) -> tuple[Task, Report]:
     return task, Report(tuple(faults.skipped), {**counts, **given.settled, **settled}, read)
 
 
-def _refuse_unlike(options: OwnTexts, mapping: Mapping[str, Any], before: Task) -> None:
+def _check_fits_task(options: OwnTexts, mapping: Mapping[str, Any], before: Task) -> None:
     """Raise BadOption for options that do not fit the earlier task."""
     name = option("extend", options.extend)
     if before.symmetric and options.right is not None:
@@ -231,7 +231,7 @@ def _stored(options: OwnTexts, before: Task, side: Side, rule: PairRule | None) 
 
 
 def _texts(sheet: TableRows, before: Task, side: Side, columns: Sequence[str]) -> SideTexts:
-    """Return the texts of a side, with the types of the earlier task; without fields if it does not know them."""
+    """Return the texts of a side, with the types of the earlier task; without fields if it has none."""
     texts, earlier = side_texts(sheet, columns), (before.left if side == "left" else before.right).fields
     known = None if texts.fields is None or earlier is None else replace(texts.fields, types=earlier.types)
     return replace(texts, fields=known)

@@ -55,7 +55,7 @@ def pair_rule(conditions: Conditions, left: TableRows, right: TableRows) -> Pair
     return PairRule(**groups)
 
 
-def refuse_nothing(space: PairSpace) -> None:
+def require_pairs(space: PairSpace) -> None:
     """Raise BadOption if no pair of a space can match."""
     if space.rule is not None and not space.total:
         raise BadOption(
@@ -65,7 +65,7 @@ def refuse_nothing(space: PairSpace) -> None:
 
 
 def describe_groups(space: PairSpace, all_pairs: int) -> Iterator[str]:
-    """Yield the line of the report on the pairs of a space that can match, of so many in all; none without a rule."""
+    """Yield the line of the report on how many of all pairs of a space can match; none without a rule."""
     if space.rule is not None:
         share = space.total / max(1, all_pairs)
         yield f"{space.rule.describe()}: {space.total:,} of {all_pairs:,} pairs can match ({share:.2%})"

@@ -1,4 +1,4 @@
-"""Tables of labels: read those bought elsewhere or corrected, write those of a run."""
+"""Tables of labels: read labels made elsewhere or corrected, write those of a run."""
 
 import json
 import logging
@@ -144,7 +144,7 @@ def label_rows(sheet: TableRows, pairs: Pairs, space: PairSpace, faults: BadRowL
     labels, pairs = labels[~unread], pairs[~unread]
     answered = labels != OPEN
     sheet, labels, keys = sheet.filter(answered), labels[answered], space.keys(pairs[answered])
-    # Rows that say yes or no come first, so that of each pair the first of them counts, and an unsure one else.
+    # Rows of yes or no come first, so that the first of them counts for each pair, and an unsure row only without one.
     order = np.argsort(labels == UNSURE, kind="stable")
     _, places, back = np.unique(keys[order], return_index=True, return_inverse=True)
     first = order[places]
@@ -205,7 +205,7 @@ def _side(name: str, corpus: Corpus) -> SideTexts:
 
 
 def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
-    """Return labels with their texts, in the order bought: sentence1, sentence2, label (1 or 0), without unsure pairs.
+    """Return labels with texts, in the order labelled: sentence1, sentence2, label (1 or 0), without unsure pairs.
 
     every: add the columns of EVERY, and the unsure pairs, whose label is null.
     """

@@ -71,7 +71,7 @@ class OwnTexts(TableOptions):
     def check(self) -> None:
         """Validate the combination of options, before any file is read."""
         pairs, label_files = self.source is not None, self.labels is not None
-        for wrong, cure in (
+        for wrong, fix in (
             *(self._wrong_alone() if self.extend is None else self._wrong_extension()),
             (pairs and self.left is not None, "`left` and `source` exclude one another; give one of them"),
             (pairs and label_files, "`labels` goes with `left`; with `source` name the `label_column`"),
@@ -91,12 +91,12 @@ class OwnTexts(TableOptions):
             (pairs and len(column_names("`text_columns`", self.text_columns)) % 2, HALVES),
         ):
             if wrong:
-                raise BadOption(cure)
+                raise BadOption(fix)
         self._check_columns()
         self._check_files()
 
     def _wrong_alone(self) -> Iterator[tuple[bool, str]]:
-        """Yield conditions of a new task, each whether it is violated, and the cure."""
+        """Yield conditions of a new task, each whether it is violated, and the fix."""
         pairs = self.source is not None
         yield self.right is not None and self.left is None, "`right` is without `left`; give both, or `left` alone"
         yield not pairs and self.left is None, "give `left=FILE` (texts) or `source=FILE` (pairs of texts)"
@@ -105,7 +105,7 @@ class OwnTexts(TableOptions):
         yield of_right, "`right_id_column` and `right_text_columns` are without `right=FILE`"
 
     def _wrong_extension(self) -> Iterator[tuple[bool, str]]:
-        """Yield conditions of a task that extends another, each whether it is violated, and the cure."""
+        """Yield conditions of a task that extends another, each whether it is violated, and the fix."""
         yield self.source is not None, "`extend` and `source` exclude one another; give the new texts as `left=FILE`"
         yield (
             self.left is None and self.right is None,

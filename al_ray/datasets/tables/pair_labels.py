@@ -96,7 +96,7 @@ def settle_labels(known: PairLabels, space: PairSpace, closure: bool) -> tuple[P
     positives, negatives, denied = known.positives, known.negatives, 0
     if closure and space.symmetric:
         matched = components(len(space.left), positives)
-        _refuse_avalanche(matched)
+        _check_closure_size(matched)
         positives, inside = pairs_within(matched), matched[negatives[:, 0]] == matched[negatives[:, 1]]
         negatives, denied = negatives[~inside], int(inside.sum())
     kept, apart = [positives, negatives], [0, 0]
@@ -115,7 +115,7 @@ def settle_labels(known: PairLabels, space: PairSpace, closure: bool) -> tuple[P
     )
 
 
-def _refuse_avalanche(matched: Numbers) -> None:
+def _check_closure_size(matched: Numbers) -> None:
     """BadFile for a closure too large for memory: a few wrong labels can connect all texts."""
     sizes = np.bincount(matched)
     pairs = int((sizes * (sizes - 1) // 2).sum())

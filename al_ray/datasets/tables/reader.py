@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 else:
     # A type checker cannot read a Literal made at run time; reading an unknown format is refused.
     Format = Literal["auto", *FORMATS]
-# First bytes of files of other kinds, their names, and the cure.
+# First bytes of files of other kinds, their names, and the fix.
 STRANGERS = {
     b"PAR1": ("Parquet", "give `format='parquet'`"),
     b"PK\x03\x04": ("a spreadsheet or a zip", "save it as CSV (UTF-8)"),
@@ -109,8 +109,8 @@ class TableFormat:
         form = by_extension.get(inner_suffix(path)) if self.format == "auto" else self.format
         if form is None:
             *names, last = FORMATS
-            cure = self.advice(f"give `format`: {', '.join(names)} or {last}") or "rename the file"
-            raise BadOption(f"{path}: its extension is none of {' '.join(by_extension)}; {cure}")
+            fix = self.advice(f"give `format`: {', '.join(names)} or {last}") or "rename the file"
+            raise BadOption(f"{path}: its extension is none of {' '.join(by_extension)}; {fix}")
         if form in BINARY and codec_of(path):
             raise BadOption(
                 f"{path}: {form} files compress their columns themselves, and are not read packed; unpack it"
@@ -151,9 +151,9 @@ def _check_kind(path: StoragePath, form: Format, reading: TableFormat) -> None:
         raise BadFile(f"{path} is not {CODECS[codec][0]}, though its name ends in {codec}; rename it")
     allowed = {form.title()} if form in BINARY else {"UTF-16"} if reading.codec.startswith("utf-16") else set[str]()
     allowed |= {CODECS[codec][0]} if codec else set[str]()
-    for magic, (kind, cure) in STRANGERS.items():
+    for magic, (kind, fix) in STRANGERS.items():
         if start.startswith(magic) and kind not in allowed:
-            raise BadFile(f"{path} is {kind}, not {form.upper()}; {reading.advice(cure) or 'save it as CSV (UTF-8)'}")
+            raise BadFile(f"{path} is {kind}, not {form.upper()}; {reading.advice(fix) or 'save it as CSV (UTF-8)'}")
 
 
 def _lines(

@@ -8,7 +8,7 @@ from pyarrow import types
 
 from al_ray.core.errors import BadFile
 from al_ray.core.scorer import Floats
-from al_ray.metrics.labelled_pairs import ScoredPairs
+from al_ray.metrics.labelled_pairs import LabelledScores
 from al_ray.storage.files import read_parquet
 
 STRATA = ("positive", "near", "random")
@@ -25,7 +25,7 @@ def read_scores(path: Path) -> dict[str, Floats]:
     return {name: scores[strata == name] for name in STRATA}
 
 
-def read_scored_pairs(path: Path) -> ScoredPairs:
+def read_labelled_scores(path: Path) -> LabelledScores:
     """Read labelled pairs with logits of any scorer: `query` is any value, `label` 0 or 1; else BadFile."""
     table = _read(path, ("score", "query", "label"))
     if not len(table):
@@ -41,7 +41,7 @@ def read_scored_pairs(path: Path) -> ScoredPairs:
         raise BadFile(f"{path}: row {queries.index(None)} has no query; give every pair its query")
     numbers: dict[str, int] = {}
     rows = np.array([numbers.setdefault(repr(query), len(numbers)) for query in queries], dtype=np.int64)
-    return ScoredPairs(scores, np.array(labels, dtype=np.uint8), rows)
+    return LabelledScores(scores, np.array(labels, dtype=np.uint8), rows)
 
 
 def _read(path: Path, names: tuple[str, ...]) -> pa.Table:

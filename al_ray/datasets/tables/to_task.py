@@ -18,8 +18,8 @@ from al_ray.datasets.tables.groups import (
     group_cell,
     group_cells,
     pair_rule,
-    refuse_nothing,
     require_groups,
+    require_pairs,
 )
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
@@ -64,7 +64,7 @@ def read_own(options: OwnTexts, shares: Shares, more: Sequence[str] = ()) -> tup
         raise BadFile(f"{name_files(tables[0])} holds one text, and a pair needs two; give more")
     every = whole_space(len(texts.left), len(texts.right), symmetric)
     space = replace(every, rule=texts.rule)
-    refuse_nothing(space)
+    require_pairs(space)
     split_of = deal_splits(space, texts.known, shares, options.seed) if texts.split_of is None else texts.split_of
     left = texts.left.corpus()
     right = left if symmetric else texts.right.corpus()

@@ -28,7 +28,7 @@ class ColumnValues:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number for each pair of values, by which a matcher tells matches from other pairs.
+    """A number for each pair of values, by which a matcher distinguishes matches from other pairs.
 
     name: of the number. formula: of values a and b. low, high: its bounds, `missing` apart. source: of the formula.
     of: the types of fields that it compares. missing: what it gives if a value is missing, or cannot be read as the

@@ -22,24 +22,24 @@ def frequency_arrays(frequencies: Frequencies) -> dict[str, npt.NDArray[np.int64
     return arrays
 
 
-def frequencies_from(arrays: Arrays, fields: int, place: object, cure: str) -> Frequencies:
+def frequencies_from(arrays: Arrays, fields: int, place: object, fix: str) -> Frequencies:
     """Return the frequencies of a number of fields and of the whole text.
 
-    BadFile, which names the place that the arrays were read from and what to do (cure), if they are no frequencies.
+    BadFile, which names the place that the arrays were read from and what to do (fix), if they are no frequencies.
     """
     names = {
         f"{number}.{kind}.{part}" for number in range(fields + 1) for kind in ("values", "words") for part in PARTS
     }
     if set(arrays) != names:
-        raise BadFile(f"{place} does not hold the frequencies of {fields} fields; {cure}")
+        raise BadFile(f"{place} does not hold the frequencies of {fields} fields; {fix}")
     columns = [
-        ColumnCounts(*(_counts(arrays, f"{number}.{kind}", place, cure) for kind in ("values", "words")))
+        ColumnCounts(*(_counts(arrays, f"{number}.{kind}", place, fix) for kind in ("values", "words")))
         for number in range(fields + 1)
     ]
     return Frequencies(tuple(columns[:-1]), columns[-1])
 
 
-def _counts(arrays: Arrays, name: str, place: object, cure: str) -> Counts:
+def _counts(arrays: Arrays, name: str, place: object, fix: str) -> Counts:
     keys, counts, total = (arrays[f"{name}.{part}"] for part in PARTS)
     sound = (
         all(array.dtype == np.int64 and array.ndim == 1 for array in (keys, counts, total))
@@ -49,5 +49,5 @@ def _counts(arrays: Arrays, name: str, place: object, cure: str) -> Counts:
         and bool((counts > 0).all() and (counts <= total[0]).all() and total[0] >= 0)
     )
     if not sound:
-        raise BadFile(f"{place}: {name} holds no counts; {cure}")
+        raise BadFile(f"{place}: {name} holds no counts; {fix}")
     return Counts(keys, counts, int(total[0]))

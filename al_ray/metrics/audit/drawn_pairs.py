@@ -21,7 +21,10 @@ class DrawnPairs:
 
     def shuffled(self, rng: np.random.Generator) -> "DrawnPairs":
         """Shuffle the pairs, so that their order does not reveal the strata."""
-        order = rng.permutation(len(self.ranks))
+        return self.in_order(rng.permutation(len(self.ranks)))
+
+    def in_order(self, order: Ints) -> "DrawnPairs":
+        """Return the pairs in an order (n,)."""
         places: list[int] = order.tolist()
         strata = tuple(self.strata[place] for place in places)
         return DrawnPairs(self.pairs[order], strata, self.ranks[order], self.cosines[order])

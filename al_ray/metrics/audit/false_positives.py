@@ -105,11 +105,14 @@ def possible_share(count: int, sampled: int, end: End, rng: np.random.Generator,
     return rng.beta(have, lack, draws) if have and lack else np.full(draws, float(have > 0))
 
 
-def estimate(value: float, figure: Figure) -> Estimate:
-    """Return a value with the interval from draws of both ends of a statistic, widened to contain the value."""
+def estimate(value: float, figure: Figure, tail: float = TAIL) -> Estimate:
+    """Return a value with the interval from draws of both ends of a statistic, widened to contain the value.
+
+    tail: the chance that the truth is below the interval, and that it is above.
+    """
     # Quantiles are rounded outwards, as counts are whole numbers.
-    low = float(np.quantile(figure("low"), TAIL, method="lower"))
-    high = float(np.quantile(figure("high"), 1 - TAIL, method="higher"))
+    low = float(np.quantile(figure("low"), tail, method="lower"))
+    high = float(np.quantile(figure("high"), 1 - tail, method="higher"))
     return Estimate(value, min(value, low), max(value, high))
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from al_ray.core.labels import YES
 from al_ray.core.scorer import Floats
 from al_ray.metrics.audit.false_positives import DRAWS, possible
-from al_ray.metrics.audit.score_bands import BandAudit, Part
+from al_ray.metrics.audit.score_bands import AnyPart, BandAudit
 from al_ray.metrics.thresholds import Rule
 
 CUTS_OF_BAND, STARTS_OF_FIRST_BAND = 10, 5
@@ -106,7 +106,7 @@ class CutSample:
     start: bool
 
     def hopeful(self, below: bool) -> "CutSample":
-        """Return the cut as if all labels above were yes and, with `below`, all others no."""
+        """Return the cut with all labels above it set to yes and, with `below`, all others to no."""
 
         def with_share(parts: Sequence[Sampled], every: bool) -> tuple[Sampled, ...]:
             return tuple(Sampled(part.size, part.answered, part.answered if every else 0) for part in parts)
@@ -132,6 +132,8 @@ def cut_samples(audit: BandAudit) -> tuple[CutSample, ...]:
 
     Cuts depend on scores alone. None lies below the ranked pairs.
     """
+    # The labels of cells stand for different numbers of pairs, which this does not know.
+    assert audit.model is None
     ranked = [band for band in audit.sampled_bands if band[1] <= audit.reach]
     one = len(ranked) == 1
     number = CUTS_OF_ONE_BAND if one else CUTS_OF_BAND
@@ -161,7 +163,7 @@ def _cut(audit: BandAudit, cut: int, start: bool) -> CutSample:
     return CutSample(threshold, cut + int(reached.sum()), (known[0], known[1]), above, near, rest, start)
 
 
-def _sampled(part: Part) -> Sampled:
+def _sampled(part: AnyPart) -> Sampled:
     return Sampled(part.size, part.answered, part.matches)
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from al_ray.core.scorer import Floats
 from al_ray.metrics.audit.false_positives import OPPOSITE, End, estimate, possible_share
-from al_ray.metrics.audit.score_bands import BandAudit, Part
+from al_ray.metrics.audit.score_bands import AnyPart, BandAudit
 from al_ray.metrics.average_precision import Estimate
 
 ENDS: tuple[End, End] = ("low", "high")
 MOST_APART = 0.48
-"""Share of pairs on which people differ, above which their answers say next to nothing (at 1/2, nothing)."""
+"""Share of pairs on which people differ, above which their answers carry almost no information (at 1/2, none)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class WithErrors:
 
 def with_errors(audit: BandAudit, threshold: float, answers: TwoAnswers, rng: np.random.Generator) -> WithErrors:
     """Estimate at a threshold, corrected for wrong labels; labels known before count as they are."""
+    # Labels of different cells represent different numbers of pairs, which are not known here.
+    assert audit.model is None
     cut = audit.rank_of(threshold)
     above, below = audit.parts(0, cut), audit.parts(cut, audit.total)
     near = below[:-1] if audit.total > audit.reach else below
@@ -77,8 +79,8 @@ def with_errors(audit: BandAudit, threshold: float, answers: TwoAnswers, rng: np
 
 
 def _ratio(
-    above: Sequence[Part],
-    below: Sequence[Part] | None,
+    above: Sequence[AnyPart],
+    below: Sequence[AnyPart] | None,
     known: tuple[int, int],
     answers: TwoAnswers,
     rng: np.random.Generator,
@@ -91,7 +93,7 @@ def _ratio(
         every = np.full_like(upper, known[1]) if lower is None else upper + lower
         return np.where(every > 0, upper / np.where(every > 0, every, 1.0), nothing)
 
-    def matches(parts: Sequence[Part], wrong: Floats, own: int, end: End | None) -> Floats:
+    def matches(parts: Sequence[AnyPart], wrong: Floats, own: int, end: End | None) -> Floats:
         shares = (
             np.full_like(wrong, part.share) if end is None else possible_share(part.matches, part.answered, end, rng)
             for part in parts

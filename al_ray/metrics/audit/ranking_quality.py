@@ -58,6 +58,8 @@ def average_precision(
     cosines: (n,) of the drawn pairs. None if a band has no answer, or if no pair was labelled a match. Over all pairs,
     the value is that of the labelled pairs: if none of the rest matched, only the interval says what may be missing.
     """
+    # Labels of different cells represent different numbers of pairs, which are not known here.
+    assert audit.model is None
     cut = audit.bands if over_all else tuple(band for band in audit.bands if band[1] <= audit.reach)
     of_rest = cosines[audit.ranks == audit.reach] if over_all else None
     bands = _bands(_Ranks(audit, of_rest), cut, cosines)
@@ -73,12 +75,12 @@ def average_precision(
         rivals = [replace(one, places=one.places[:0]) if end == "high" and len(one.ranks) else one for one in found]
         return _draws(rivals, [end if sign else OPPOSITE[end] for sign in signs], 1 if end == "low" else np.inf, rng)
 
-    return estimate(value, figure)
+    return estimate(value, figure, audit.tail)
 
 
 @dataclass(frozen=True)
 class _Ranks:
-    """Ranks of pairs by cosine, the last of equal ones: among the ranked and the known pairs, or among all pairs.
+    """Ranks of pairs by cosine, on ties the last rank: among the ranked and the known pairs, or among all pairs.
 
     of_rest: (n,) cosines of the drawn pairs of the rest, if ranks are among all pairs. How many of the rest reach a
     cosine is estimated from them. end: which end of average precision a limit of that number is for, if not the value.

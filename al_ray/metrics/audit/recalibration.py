@@ -34,6 +34,8 @@ def refit_to_bands(audit: BandAudit, cosines: Floats) -> Scorer | None:
 
     None if the drawn labels are all yes or all no, or if matches do not become more frequent with the cosine.
     """
+    # Labels of different cells represent different numbers of pairs, which are not known here.
+    assert audit.model is None
     answered = np.isin(audit.labels, (NO, YES))
     if len(np.unique(audit.labels[answered])) < 2:
         return None

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats, Labels
+from al_ray.metrics.audit.answer_cells import CellPart, cell_part, cells_of
 from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, TAIL, End, estimate, possible
 from al_ray.metrics.average_precision import Estimate, Ints
 
@@ -87,6 +88,9 @@ class Part:
         return possible(self.matches, self.answered, self.size, end, rng)
 
 
+AnyPart = Part | CellPart
+
+
 @dataclass(frozen=True)
 class AtThreshold:
     """Estimates at a threshold; None without a pair or an answer there.
@@ -94,7 +98,7 @@ class AtThreshold:
     pairs: how many reach it, counted exactly. precision: the share of them that match. recall: the share of all matches
     of the split that reach it. recall_of_reach: the same, of the matches among the first `reach` pairs.
     labels_for_half: about how many labels of the rest, all of them no, would show that recall is at least one half;
-    None if no number would, 0 if it is shown already.
+    None if no number would, 0 if it is shown already; None with a language model.
     """
 
     threshold: float
@@ -114,6 +118,9 @@ class BandAudit:
     ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
     top: the rank up to which bands grow tenfold, `reach` if None. uniform: one band goes up to `top` instead, and all
     pairs are drawn from it (a second draw, second_draw.py).
+    model: (n,) answers of a language model to the pairs drawn, if it was asked: NO, YES, UNSURE, or OPEN for none. Then
+    people were asked for some of each cell alone, and `labels` are OPEN for the others (answer_cells.py).
+    tail: the chance that the truth lies below an interval, and that it lies above: 0.025 for 95%.
     """
 
     cosines: Floats
@@ -124,6 +131,8 @@ class BandAudit:
     labels: Labels
     top: int | None = None
     uniform: bool = False
+    model: Labels | None = None
+    tail: float = TAIL
 
     @property
     def reach(self) -> int:
@@ -162,7 +171,7 @@ class BandAudit:
         """Return whether all pairs at or above a threshold are ranked."""
         return self.total == self.reach or threshold > self.floor
 
-    def refuse_unranked(self, threshold: float) -> None:
+    def check_ranked(self, threshold: float) -> None:
         """Raise BadOption if not all pairs at or above a threshold are ranked."""
         if np.isnan(threshold) or not self.reaches(threshold):
             raise BadOption(
@@ -172,7 +181,7 @@ class BandAudit:
 
     def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
         """Estimate precision and recall at a cosine; BadOption below the ranked pairs."""
-        self.refuse_unranked(threshold)
+        self.check_ranked(threshold)
         cut = self.rank_of(threshold)
         above = self.parts(0, cut)
         below = self.parts(cut, self.total)
@@ -182,17 +191,24 @@ class BandAudit:
         return AtThreshold(
             threshold,
             pairs,
-            _ratio(above, None, (known, pairs), rng) if pairs else None,
-            _ratio(above, below, (known, known_below), rng),
-            _ratio(above, near, (known, known_below), rng),
+            _ratio(above, None, (known, pairs), rng, self.tail) if pairs else None,
+            _ratio(above, below, (known, known_below), rng, self.tail),
+            _ratio(above, near, (known, known_below), rng, self.tail),
             _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
         )
+
+    def recall_at(self, threshold: float, rng: np.random.Generator, of_reach: bool) -> Estimate | None:
+        """Estimate recall at a cosine as `at` does: of all matches, or of those among ranked and known pairs."""
+        self.check_ranked(threshold)
+        cut = self.rank_of(threshold)
+        below = self.parts(cut, self.reach if of_reach else self.total)
+        return _ratio(self.parts(0, cut), below, self.known_matches(threshold), rng, self.tail)
 
     def matches_in(self, band: Band, rng: np.random.Generator) -> Estimate | None:
         """Estimate how many pairs of a band match; None without a pair that was labelled yes or no."""
         part = self.part(band, band)
         return (
-            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64))
+            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64), self.tail)
             if part.answered
             else None
         )
@@ -204,7 +220,8 @@ class BandAudit:
 
         None without a pair, or without an answer in some band.
         """
-        return _ratio(self.parts(start, stop), None, (int(known.sum()), stop - start + len(known)), rng)
+        counts = int(known.sum()), stop - start + len(known)
+        return _ratio(self.parts(start, stop), None, counts, rng, self.tail)
 
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest cosine of a labelled pair at which the estimated precision is at least `precision`.
@@ -234,13 +251,17 @@ class BandAudit:
         """Return how many ranked pairs reach a cosine."""
         return int(np.searchsorted(-self.cosines, -threshold, side="right"))
 
-    def parts(self, start: int, stop: int) -> list[Part]:
+    def parts(self, start: int, stop: int) -> list[AnyPart]:
         """Return the parts of the bands within ranks start to stop."""
         cuts = [((max(low, start), min(high, stop)), (low, high)) for low, high in self.bands]
         return [self.part(within, band) for within, band in cuts if within[0] < within[1]]
 
-    def part(self, within: Band, band: Band) -> Part:
+    def part(self, within: Band, band: Band) -> AnyPart:
         """Return the part of a band within some ranks."""
+        if self.model is not None:
+            inner, outer = (self._drawn(ranks) for ranks in (within, band))
+            of_part, of_band = (cells_of(self.model[own], self.labels[own]) for own in (inner, outer))
+            return cell_part(within[1] - within[0], of_part, of_band)
         matches, answered = self._count(within)
         of_band, in_band = self._count(band)
         share = matches / answered if answered else of_band / in_band if in_band else float("nan")
@@ -248,17 +269,25 @@ class BandAudit:
 
     def _count(self, band: Band) -> tuple[int, int]:
         """Return how many pairs of a band were labelled yes, and how many yes or no."""
-        labels = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
+        labels = self.labels[self._drawn(band)]
         matches = int((labels == YES).sum())
         return matches, matches + int((labels == NO).sum())
 
+    def _drawn(self, band: Band) -> npt.NDArray[np.bool_]:
+        """Return (n,) which of the pairs drawn have ranks in a band."""
+        return (self.ranks >= band[0]) & (self.ranks < band[1])
 
-def _sum(parts: Sequence[Part], known: int) -> float:
+
+def _sum(parts: Sequence[AnyPart], known: int) -> float:
     return known + float(sum(part.size * part.share for part in parts))
 
 
 def _ratio(
-    above: Sequence[Part], below: Sequence[Part] | None, known: tuple[int, int], rng: np.random.Generator
+    above: Sequence[AnyPart],
+    below: Sequence[AnyPart] | None,
+    known: tuple[int, int],
+    rng: np.random.Generator,
+    tail: float,
 ) -> Estimate | None:
     """Estimate matches above over matches above and below; if `below` is None, over known[1] pairs.
 
@@ -279,16 +308,16 @@ def _ratio(
         # If no match is drawn at all, recall is undetermined: 0 at the low end and 1 at the high end.
         return np.where(every > 0, upper / np.where(every > 0, every, 1.0), float(end == "high"))
 
-    return estimate(_sum(above, known[0]) / over, figure)
+    return estimate(_sum(above, known[0]) / over, figure, tail)
 
 
-def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
+def _labels_for_half(above: float, near: float, rest: Sequence[AnyPart]) -> int | None:
     """Return the number n of labels of the rest, all no, that shows a recall of one half; see AtThreshold.
 
     With them at most size * ln(1/0.025) / n pairs of the rest match, which must be at most above - near.
     """
     spare = above - near
-    if not rest or rest[0].matches or not isfinite(spare) or spare <= 0:
+    if not rest or isinstance(rest[0], CellPart) or rest[0].matches or not isfinite(spare) or spare <= 0:
         return None
     enough = min(rest[0].size, ceil(rest[0].size * log(1 / TAIL) / spare))
     return 0 if rest[0].answered >= enough else enough

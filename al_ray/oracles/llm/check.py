@@ -1,4 +1,4 @@
-"""The check of a language model by people, before a round is bought from it.
+"""The check of a language model by people, before it labels a round.
 
 check/batch.csv, batch.json    the drawn pairs, for people (oracles/people.py); label-studio.xml is the interface
 check/drawn.json               their round and rows
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.core.errors import BadFile, BadOption, BuyingStopped, LabelsAwaited
+from al_ray.core.errors import BadFile, BadOption, LabellingStopped, LabelsAwaited
 from al_ray.core.labels import NO, OPEN, WORDS, YES, Batch
 from al_ray.core.naming import command
 from al_ray.core.pairs import Rows
@@ -61,7 +61,7 @@ class Check:
     def drawn(self, number: int, batch: Batch, missing: Rows) -> Drawn:
         """Return the drawn pairs with the answers of people; the first call draws them among the rows `missing` (m,).
 
-        LabelsAwaited while people have not answered all; BuyingStopped if the check is of another round.
+        LabelsAwaited while people have not answered all; LabellingStopped if the check is of another round.
         """
         path = self.folder / DRAWN
         if not path.exists():
@@ -69,7 +69,7 @@ class Check:
             write_json(path, {"round": number, "rows": sorted(chosen.tolist())})
         content = read_json(path, ["round", "rows"])
         if content["round"] != number:
-            raise BuyingStopped(
+            raise LabellingStopped(
                 f"stopped by `llm.check_with`: {self.folder} is the check of round {content['round']}, by another "
                 "`llm.model` or `llm.definition`; move it away to check this one on pairs of this round"
             )
@@ -82,7 +82,7 @@ class Check:
         waiting = int((labels == OPEN).sum())
         if waiting:
             raise LabelsAwaited(
-                f"before round {number} is bought from the model: {waiting:,} of {len(rows):,} pairs wait for an "
+                f"before round {number} is sent to the model: {waiting:,} of {len(rows):,} pairs wait for an "
                 f"answer of people\n"
                 f"  on a page: {command('annotate', run=self.folder.parent)}\n"
                 f"  or fill the column label of {self.folder / BATCH}.csv with yes, no or unsure, and save it\n"
@@ -116,23 +116,23 @@ class Check:
         write_json(self.folder / CHECK, content)
         return content
 
-    def refuse(self, content: dict[str, Any], least: float) -> None:
-        """Raise BuyingStopped if kappa, or the lower end of its interval, is below `least` or unknown."""
+    def require_agreement(self, content: dict[str, Any], least: float) -> None:
+        """Raise LabellingStopped if kappa, or the lower end of its interval, is below `least` or unknown."""
         kappa, path = content["kappa"], self.folder / CHECK
-        cure = (
+        fix = (
             f"improve `llm.definition`, give another `llm.model` or a lower `llm.least_kappa`, or move {self.folder} "
             "away to check more pairs"
         )
         if kappa is None:
-            raise BuyingStopped(
+            raise LabellingStopped(
                 "stopped by `llm.check_with`: people and the model gave one and the same label to all "
-                f"{content['pairs']:,} pairs, so that agreement cannot be told from chance ({path}); {cure}"
+                f"{content['pairs']:,} pairs, so that agreement cannot be told from chance ({path}); {fix}"
             )
         if kappa["low"] < least:
-            raise BuyingStopped(
+            raise LabellingStopped(
                 f"stopped by `llm.least_kappa={least:g}`: on {content['pairs']:,} pairs kappa of the model and people "
                 f"is {kappa['value']:.2f} (95%: {kappa['low']:.2f} to {kappa['high']:.2f}); {path} has the "
-                f"{len(content['disputed']):,} pairs on which they differ; {cure}"
+                f"{len(content['disputed']):,} pairs on which they differ; {fix}"
             )
 
 

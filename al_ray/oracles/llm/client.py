@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.errors import BadOption
 from al_ray.oracles.replies import ServiceFailed
-from al_ray.runs.trackers.mlflow import refuse_missing
+from al_ray.runs.trackers.mlflow import require_package
 
 INSTALL = "pip install --constraint constraints.txt '.[llm]' in the checkout"
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 # Servers show a part of a key, with stars in place of the rest.
 KEY_LIKE = re.compile(r"\b(sk|pk|key|Bearer)[-_ ]\S+|\S*\*{3,}\S*", re.IGNORECASE)
-# Seconds: a server that asks for a longer wait is not waited for.
+# Seconds: the longest wait that a server may ask for.
 LONGEST_WAIT = 3600.0
 # The request was refused before any token was computed. Any other failure may be charged.
 FREE = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 501, 503})
@@ -51,8 +51,8 @@ class Client:
         seconds: time limit of a request.
         """
         base_url = config.base_url or os.environ.get(URL) or None
-        refuse_url(base_url, "`llm.base_url`" if config.base_url else f"the environment variable {URL}")
-        refuse_missing("`oracle='llm'`", "openai", INSTALL)
+        check_url(base_url, "`llm.base_url`" if config.base_url else f"the environment variable {URL}")
+        require_package("`oracle='llm'`", "openai", INSTALL)
         self._key = os.environ.get(KEY, "").strip()
         # No header can hold it: each request would fail, and look as if it had been sent.
         if not (self._key.isascii() and self._key.isprintable()):
@@ -133,7 +133,7 @@ class Client:
         return Completion(model, text, str(refusal), (tokens[0], tokens[1]) if known else None, cut_off, raw)
 
 
-def refuse_url(base_url: str | None, place: str) -> None:
+def check_url(base_url: str | None, place: str) -> None:
     """Raise BadOption for a text that is no URL, or that may hold a key; the message does not repeat it."""
     try:
         url = urlsplit(base_url or "http://default")

@@ -8,11 +8,12 @@ import numpy as np
 
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadFile, BadOption, BuyingStopped, DryRun, LabelsAwaited
+from al_ray.core.errors import BadFile, BadOption, DryRun, LabellingStopped, LabelsAwaited
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, make_answers
 from al_ray.core.naming import option
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
+from al_ray.core.task import Task
 from al_ray.oracles.function import SLACK, CallableOracle
 from al_ray.oracles.llm.check import Check, begun
 from al_ray.oracles.llm.client import Client
@@ -29,11 +30,8 @@ PREFIX = "llm:"
 SHOWN = 2
 
 
-def llm_service(options: OracleConfig, folder: StoragePath, symmetric: bool) -> LlmService:
-    """Return the service with the raw answers in a folder, of a run or of matches; BadOption if an option is missing.
-
-    symmetric: whether the texts are those of one set.
-    """
+def llm_service(options: OracleConfig, place: StoragePath, task: Task) -> LlmService:
+    """Return the service whose raw answers lie in a folder, of a run or not; BadOption if an option is missing."""
     config = options.llm
     if not config.model.strip():
         raise BadOption(
@@ -44,19 +42,26 @@ def llm_service(options: OracleConfig, folder: StoragePath, symmetric: bool) -> 
         raise BadOption(
             "`max_cost` needs `llm.input_price` and `llm.output_price`, or nothing tells what a label costs"
         )
-    if config.both_orders and not symmetric:
+    if config.both_orders and not task.symmetric:
         raise BadOption(
             "`llm.both_orders` needs a symmetric task; leave it out: left and right texts differ in kind here"
         )
-    config = replace(config, definition=_definition(config.definition))
-    return LlmService(config, Client(config, options.call_timeout), AnswerStore(folder), symmetric)
+    config = replace(config, definition=read_definition(config.definition))
+    return LlmService(config, Client(config, options.call_timeout), AnswerStore(place), task.symmetric)
+
+
+def format_requests(service: LlmService, parts: Sequence[Sequence[Texts]]) -> list[str]:
+    """Return the messages of the first SHOWN requests for parts of pairs."""
+    requests = [request for part in parts[:SHOWN] for request in service.requests(part)]
+    lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
+    return lines[: 2 * SHOWN]
 
 
 def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
     """Return the cost of raw answers that no label in the ledger counts: a process ended between the two.
 
-    If the ledger counts more, because a raw answer could not be written, the difference is written as one: otherwise it
-    would hide as much of what a later process buys and does not count.
+    If the ledger counts more, because a raw answer could not be written, the difference is written as a raw answer:
+    otherwise it would hide the same amount of cost that a later process pays and does not count.
     """
     ledgers = journal.ledger, journal.dev_labels.ledger
     pieces = (piece for ledger in ledgers for number in range(1, ledger.rounds + 1) for piece in ledger.answers(number))
@@ -67,7 +72,7 @@ def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
     return max(0.0, store.cost - counted) if store.cost > counted * (1 + SLACK) else 0.0
 
 
-def _definition(text: str) -> str:
+def read_definition(text: str) -> str:
     """Return the definition of a match: the text, or what is in @FILE."""
     if not text.startswith("@"):
         return text
@@ -101,9 +106,9 @@ class LlmOracle:
         self._config = self.service.config
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers to the rows `missing`: first those on disk that an earlier process bought.
+        """Yield the answers to the rows `missing`: first those on disk that an earlier process paid for.
 
-        Raises what CallableOracle.label raises, BuyingStopped if the check forbids it, and DryRun.
+        Raises what CallableOracle.label raises, LabellingStopped if the check forbids it, and DryRun.
         """
         self.service.prompts = Prompts(self._config, self._examples(number, batch))
         texts = list(zip(*self.journal.task.texts_of(batch.pairs), strict=True))
@@ -124,12 +129,12 @@ class LlmOracle:
     def _check(self, number: int, batch: Batch, missing: Rows) -> Generator[Answers, None, Rows]:
         """Have people and the model label drawn pairs of a round of train, and return the rows that have answers now.
 
-        The answers of people come last, so that they count. BuyingStopped if the two agree too little. Pairs of dev are
-        no part of a check, and are not bought before it.
+        The answers of people come last, so that they count. LabellingStopped if the two agree too little. Pairs of dev
+        are no part of a check, and are labelled after it.
         """
         nothing, subject = np.empty(0, dtype=np.int64), digest_of([self._config.model, self._config.definition])
         ours = self.journal.ledger.batch(number)
-        # A check that was begun holds, whether it is asked for again or not.
+        # A check that was started applies, whether it is requested again or not.
         if not (self._config.check_with or begun(self.journal.path)):
             return nothing
         check = Check(self.journal.path, self.journal.task, self.seed, self._config.check_with)
@@ -150,17 +155,17 @@ class LlmOracle:
             model = self._on_disk(rows, texts).labels
             yield make_answers(rows, drawn.people, "people")
             result = check.write(subject, self.service.name, drawn, batch, model)
-        check.refuse(result, self._config.least_kappa)
+        check.require_agreement(result, self._config.least_kappa)
         return rows
 
-    def _unchecked(self, number: int) -> LabelsAwaited | BuyingStopped:
-        """Return the error for pairs of dev of a round that are to be bought before the check."""
+    def _unchecked(self, number: int) -> LabelsAwaited | LabellingStopped:
+        """Return the error for dev pairs of a round that are to be labelled before the check."""
         last = self.journal.ledger.rounds
         if not self.journal.ledger.sealed(last):
             return LabelsAwaited(
                 f"round {number}, dev: its pairs are bought after the check of the model on pairs of round {last}"
             )
-        return BuyingStopped(
+        return LabellingStopped(
             f"stopped by `llm.check_with`: the dev pairs of round {number} are not bought from a model that was not "
             "checked, and no round is open whose pairs could check it; give more `rounds`, or `dev_labels=0`"
         )
@@ -174,14 +179,12 @@ class LlmOracle:
 
     def _dry_run(self, number: int, texts: list[Texts]) -> str:
         parts = [texts[start : start + self.per_call] for start in range(0, len(texts), self.per_call)]
-        requests = [request for part in parts[:SHOWN] for request in self.service.requests(part)]
-        lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
         most = sum(map(self.service.expected_cost, parts))
         price = "an unknown price (give `llm.input_price` and so on)"
         if self._config.priced:
             price = f"at most {most:,.6g}, if no request has to be repeated"
         end = f"dry run: nothing was bought; the {len(texts):,} open pairs of round {number} would cost {price}"
-        return "\n".join([*lines[: 2 * SHOWN], end])
+        return "\n".join([*format_requests(self.service, parts), end])
 
     def _examples(self, number: int, batch: Batch) -> list[Example]:
         """Return examples for a round, half of them matches where there are as many: of train, and none of the batch.

@@ -15,6 +15,8 @@ from al_ray.oracles.replies import Texts
 
 # Tokens that a chat template, and the frame of a schema, add to the bytes of a request.
 TEMPLATE = 256
+# Of usual texts and answers: for an idea of the cost alone.
+BYTES_OF_TOKEN, LIKELY_ANSWER = 4, 24
 # Tokens around the answers to the pairs of a request.
 FRAME = 32
 RULES = """\
@@ -105,6 +107,12 @@ def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
     # As UTF-8 and not escaped, as the server sees it. A half of a surrogate pair cannot be encoded: three bytes.
     body = json.dumps([request["messages"], request["response_format"]], ensure_ascii=False)
     return len(body.encode("utf-8", errors="surrogatepass")) + TEMPLATE, request["max_completion_tokens"]
+
+
+def likely_tokens(request: Mapping[str, Any], pairs: int) -> tuple[int, int]:
+    """Return about how many tokens the prompt of a request for `pairs` pairs and its answer have (rule of thumb)."""
+    most, longest = most_tokens(request)
+    return (most - TEMPLATE) // BYTES_OF_TOKEN, min(longest, LIKELY_ANSWER * pairs)
 
 
 def read_content(content: str, pairs: int) -> tuple[list[Answer | None], str]:

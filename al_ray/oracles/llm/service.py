@@ -26,7 +26,7 @@ class LlmService:
     """Asks a language model for the labels of pairs. `prompts` changes from round to round, with the examples."""
 
     place = "`oracle='llm'`"
-    cure, charges_by_pair = "fix it or wait for the server", False
+    fix, charges_by_pair = "fix it or wait for the server", False
     priced = True
 
     def __init__(self, config: LlmConfig, client: Client, store: AnswerStore, symmetric: bool) -> None:
@@ -44,7 +44,7 @@ class LlmService:
         self._running[tuple(pairs)] = call
         for wanted in self._wanted(pairs):
             try:
-                charged, fault = self._buy(wanted, call)
+                charged, fault = self._send_or_charge(wanted, call)
             except ServiceFailed as error:
                 error.cost += cost
                 raise
@@ -58,6 +58,10 @@ class LlmService:
         if one is None or None in other:
             return None
         return both_ways(one, other[0]) if other and other[0] else one
+
+    def unreadable(self, texts: Texts) -> int:
+        """Return how many replies about a pair had no readable answer to it."""
+        return max(self.store.unreadable[self.prompts.key(way)] for way in self._ways(texts))
 
     def expected_cost(self, pairs: Sequence[Texts]) -> float:
         """Return an upper bound of what a call with these pairs costs."""
@@ -129,8 +133,8 @@ class LlmService:
             # The next request would be lost, too.
             raise ServiceFailed(f"a paid request cannot be stored: {written.error}", raw.cost, fatal=True)
 
-    def _buy(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
-        """Do what `_send` does; an unforeseen failure is charged with the bound, because it may have been billed."""
+    def _send_or_charge(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
+        """Send as `_send` does; charge the upper bound for an unforeseen failure, because it may have been billed."""
         with Outcome() as outcome:
             return self._send(pairs, call)
         if isinstance(outcome.error, ServiceFailed):

@@ -1,4 +1,4 @@
-"""The raw answers of a language model in a run folder: what was bought once is never bought again.
+"""The raw answers of a language model in a run folder: an answer that is paid for is never requested again.
 
 llm/NNNNN.json    a request and the reply of the server, as it came; the answers that were read; tokens and cost
 
@@ -8,6 +8,7 @@ whatever groups the pairs are asked the next time.
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -52,6 +53,8 @@ class AnswerStore:
         self._answers = dict[str, Answer]()
         self.models, self.cost = set[str](), 0.0
         self.highest: float | None = None
+        # How often the model that answers gave no readable answer to a pair.
+        self.unreadable = Counter[str]()
         names = [path.name for path in self.folder.glob("*.json")] if self.folder.exists() else []
         self._last = max((int(name.removesuffix(".json")) for name in names if NAME.fullmatch(name)), default=0)
         for name in sorted(filter(NAME.fullmatch, names), key=lambda name: int(name.removesuffix(".json"))):
@@ -77,6 +80,8 @@ class AnswerStore:
             self.highest = max(self.highest or 0.0, raw.cost / len(raw.keys))
         if raw.model and any(raw.answers):
             self.models.add(raw.model)
+        if raw.reply is not None and (raw.model in self.models or not self.models):
+            self.unreadable.update(key for key, one in zip(raw.keys, raw.answers, strict=True) if one is None)
         self._answers |= {key: one for key, one in zip(raw.keys, raw.answers, strict=True) if one is not None}
 
     def _read(self, path: StoragePath) -> None:

@@ -22,7 +22,7 @@ from al_ray.runs.run_state import at_its_end, bound_config
 from al_ray.runs.trackers.port import Track, figures_after
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
-from al_ray.storage.uri import refuse_secrets
+from al_ray.storage.uri import check_no_secrets
 
 EXPERIMENT, FILE, MODEL_ROUND = "al_ray", "mlflow.json", "model_round"
 CREDENTIALS = "remove it, and set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
@@ -45,8 +45,8 @@ def tracking(uri: str) -> Track:
     """
     # databricks://scope:prefix names where secrets are, and holds none.
     if not uri.startswith("databricks:"):
-        refuse_secrets(uri, "`mlflow` ", CREDENTIALS)
-    refuse_missing("`mlflow`", "mlflow", INSTALL)
+        check_no_secrets(uri, "`mlflow` ", CREDENTIALS)
+    require_package("`mlflow`", "mlflow", INSTALL)
     for name, value in CLIENT.items():
         os.environ.setdefault(name, value)
     # By name, because the package belongs to an extra.
@@ -69,7 +69,7 @@ def tracking(uri: str) -> Track:
     return track
 
 
-def refuse_missing(option: str, package: str, install: str) -> None:
+def require_package(option: str, package: str, install: str) -> None:
     """Raise BadOption for an option whose package, of an extra, is not installed."""
     if importlib.util.find_spec(package) is None:
         raise BadOption(f"{option} needs the package {package}, which is not installed: {install}")

@@ -11,7 +11,7 @@ from typing import Any
 from al_ray.core.config.serialization import as_dict
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.run_state import bound_config
-from al_ray.runs.trackers.mlflow import refuse_missing
+from al_ray.runs.trackers.mlflow import require_package
 from al_ray.runs.trackers.port import Track, figures_after
 from al_ray.storage.files import read_json, write_json
 
@@ -24,7 +24,7 @@ def tracking(project: str) -> Track:
 
     BadOption if the package is missing. The variables of the package (WANDB_API_KEY, WANDB_MODE) hold.
     """
-    refuse_missing("`wandb`", "wandb", "pip install wandb")
+    require_package("`wandb`", "wandb", "pip install wandb")
     # By name, because no extra has the package.
     wandb = import_module("wandb")
 

@@ -28,7 +28,7 @@ NONE = -1  # The partner of a text that has none.
 class BestPartners:
     """The best partner of each text of a side that has one: sorted rows (n,), partner rows (n,) and scores (n,).
 
-    Of equal scores the partner with the lowest row is the best.
+    On ties the partner with the lowest row is the best.
     """
 
     rows: Rows

@@ -47,7 +47,7 @@ class JoinQuery:
         return 8 * float(np.finfo(np.float64).eps) * (1.0 if np.isinf(centre) else 2 + abs(centre))
 
     def window(self, cost: float) -> tuple[np.float32, np.float32]:
-        """The least and the greatest cosine of pairs that cost at most so much, rounded outward."""
+        """The least and the greatest cosine of pairs whose cost is at most this, rounded outward."""
         centre = self.order.centre
         if np.isinf(centre):
             low, high = (-cost, np.inf) if centre > 0 else (-np.inf, cost)
@@ -76,7 +76,7 @@ class Cells:
 
 
 class LeastPairs:
-    """What one worker knows of the least pairs of a query, after the cells it has looked at.
+    """The least pairs of a query among the cells that one worker has visited.
 
     `bound` is a cost that at least `count` unlabelled pairs of the pool do not exceed: what costs more is not wanted.
     """
@@ -95,7 +95,7 @@ class LeastPairs:
         self.bound = min(self.bound, cost)
 
     def look(self, ours: Block, theirs: Block, cells: Cells, rule: PairRule | None = None) -> None:
-        """Hold those cells of two blocks that are pairs, unlabelled, and exactly no dearer than the bound.
+        """Keep unlabelled pairs of the two blocks whose exact cost is <= bound.
 
         rule: which pairs can match, None for all.
         """
@@ -132,7 +132,7 @@ class LeastPairs:
             self._settle()
 
     def _settle(self) -> None:
-        """Drop all but the `count` least by (cost, key), in no order; so many found, the dearest is a bound."""
+        """Keep the `count` least pairs by (cost, key), unordered; their highest cost is a bound if all are there."""
         keys = np.concatenate([kept.keys for kept in self._kept])
         cosines = np.concatenate([kept.cosines for kept in self._kept])
         costs, count = self.query.order.cost(cosines), self.query.count

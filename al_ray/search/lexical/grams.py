@@ -100,10 +100,10 @@ class StoredGrams:
             count = max(1, sum(1 for _ in folder.glob("starts-*.npy")))
             self._chunks = [self._read(number) for number in range(count)]
         except (OSError, ValueError) as error:
-            raise BadFile(f"3-grams in {folder} cannot be read ({error}); {self._cure}") from error
+            raise BadFile(f"3-grams in {folder} cannot be read ({error}); {self._fix}") from error
         self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
         if len(self) != texts:
-            raise BadFile(f"{folder} has 3-grams of {len(self):,} of {texts:,} texts; {self._cure}")
+            raise BadFile(f"{folder} has 3-grams of {len(self):,} of {texts:,} texts; {self._fix}")
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -128,11 +128,11 @@ class StoredGrams:
         columns, counts, starts = (load_array(self.folder / _file(name, number)) for name in _FILES)
         kinds = [(array.dtype, array.ndim) for array in (columns, counts, starts)]
         if kinds != [(np.int32, 1), (np.uint16, 1), (np.int64, 1)] or not _agree(columns, counts, starts):
-            raise BadFile(f"3-grams in {self.folder}, chunk {number}, are truncated or damaged; {self._cure}")
+            raise BadFile(f"3-grams in {self.folder}, chunk {number}, are truncated or damaged; {self._fix}")
         return Grams(columns, counts, starts)
 
     @property
-    def _cure(self) -> str:
+    def _fix(self) -> str:
         return f"delete {self.folder} and run again"
 
 

@@ -26,17 +26,17 @@ from al_ray.search.lexical.grams import COLUMNS, Grams
 from al_ray.storage.uri import StoragePath
 
 SCALE = 2**29
-"""What a weight of 1 is. So the score of equal texts is 1 to the last bit of float32, unless they are very long."""
+"""Integer that represents a weight of 1: equal texts score exactly 1 in float32, unless they are very long."""
 SHARE, TEXTS = 0.2, 1_000
-"""A 3-gram in more than this share of all texts, and in more than so many of them, has no weight."""
+"""A 3-gram in more than this share of all texts, and in more than this number of them, has no weight."""
 ADDITIONS = 500_000.0
-"""So many numbers a search adds for a text on average, at most: otherwise more frequent 3-grams have no weight."""
+"""Maximum mean number of additions per text in a search; above it the most frequent 3-grams have no weight."""
 FREQUENCIES = "frequencies.npy"
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentFrequencies:
-    """In how many (COLUMNS,) of so many `texts` each 3-gram is. Those of parts add up to those of the whole."""
+    """Number of texts (COLUMNS,) that contain each 3-gram, of `texts` texts. Counts of parts add up to those of all."""
 
     counts: npt.NDArray[np.int64]
     texts: int
@@ -67,13 +67,13 @@ class DocumentFrequencies:
     def read(folder: Path) -> "DocumentFrequencies":
         """Read what `write` wrote; BadFile if it is not there or damaged."""
         path = folder / FREQUENCIES
-        cure = f"delete {folder} and run again"
+        fix = f"delete {folder} and run again"
         try:
             stored = load_array(path)
         except (OSError, ValueError) as error:
-            raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+            raise BadFile(f"{path} cannot be read ({error}); {fix}") from error
         if stored.dtype != np.int64 or stored.shape != (COLUMNS + 1,) or stored.min() < 0 or stored.max() > stored[-1]:
-            raise BadFile(f"{path} is damaged; {cure}")
+            raise BadFile(f"{path} is damaged; {fix}")
         return DocumentFrequencies(stored[:-1], int(stored[-1]))
 
     def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
@@ -112,8 +112,10 @@ class GramWeights:
     def used(self) -> npt.NDArray[np.int64]:
         """Return the columns (u,) that have a weight, ascending."""
         counts = self.frequencies.counts
-        counted = np.flatnonzero((counts > 0) & (counts <= self.most))
-        return np.union1d(counted, self.uncounted[counts[self.uncounted] == 0])
+        has_weight = (counts > 0) & (counts <= self.most)
+        # np.union1d takes a second where all 3-grams but a few are uncounted, as in a service that knows records.
+        has_weight[self.uncounted[counts[self.uncounted] == 0]] = True
+        return np.flatnonzero(has_weight)
 
     def weigh(self, rows: Rows, grams: Grams) -> WeightedTexts:
         """Return the weights of the 3-grams of texts of (n,) rows; those that no text of the task has have none."""
@@ -138,5 +140,8 @@ class GramWeights:
     def _inverse(self) -> npt.NDArray[np.float64]:
         """The inverse document frequency (u,) of each used column."""
         # By the logarithm of the C library: that of NumPy may differ in its last bit from one processor to another.
-        known, at = np.unique(self.frequencies.counts[self.used], return_inverse=True)
-        return np.array([math.log((1 + self.frequencies.texts) / (1 + df)) + 1 for df in known.tolist()])[at]
+        counts = self.frequencies.counts[self.used]
+        by_count = np.zeros(counts.max(initial=0) + 1)
+        for df in np.flatnonzero(np.bincount(counts)).tolist():
+            by_count[df] = math.log((1 + self.frequencies.texts) / (1 + df)) + 1
+        return by_count[counts]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.oracles.people import FileOracle
@@ -26,7 +26,7 @@ def run(task, tmp_path):
         ann = page.person("ann")
         while ann.code:
             ann.answer("yes")
-    assert buy_labels(1, run.ledger, FileOracle(run.ledger))[1].tolist() == [YES] * 6
+    assert label_batch(1, run.ledger, FileOracle(run.ledger))[1].tolist() == [YES] * 6
     return run
 
 
@@ -107,7 +107,7 @@ def test_a_label_that_is_given_after_a_settlement_reopens_the_pair(task, tmp_pat
         give(ann, "/answer", "yes")
         give(bob, "/answer", "no")
         give(carl, "/settle", "yes")
-        assert buy_labels(1, run.ledger, FileOracle(run.ledger))[1].tolist() == [YES]
+        assert label_batch(1, run.ledger, FileOracle(run.ledger))[1].tolist() == [YES]
         # A note is no other label.
         give(bob, "/answer", "no", note="another size")
         assert labels_of(run) == [YES]

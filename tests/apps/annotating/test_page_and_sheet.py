@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.cli import labels
 from al_ray.cli._shared import entry
 from al_ray.core.errors import LabelsAwaited
@@ -23,7 +23,7 @@ def run(task, tmp_path):
 def labels_read(run) -> list[int]:
     """What jobs.run reads: labels of the round, OPEN where people are still waited for."""
     try:
-        return buy_labels(1, run.ledger, FileOracle(run.ledger))[1].tolist()
+        return label_batch(1, run.ledger, FileOracle(run.ledger))[1].tolist()
     except LabelsAwaited:
         return run.ledger.labels(1).tolist()
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from al_ray.active_learning.labelling import buy_labels
+from al_ray.active_learning.labelling import label_batch
 from al_ray.apps.annotating.annotator import RunStatus
 from al_ray.apps.annotating.options import QUESTION, PageOptions, remember
 from al_ray.cli import labels
@@ -29,7 +29,7 @@ def log_of(run):
 def labels_read(run) -> list[int]:
     """What jobs.run reads: labels of the round, OPEN where people are still waited for."""
     try:
-        return buy_labels(1, run.ledger, FileOracle(run.ledger))[1].tolist()
+        return label_batch(1, run.ledger, FileOracle(run.ledger))[1].tolist()
     except LabelsAwaited:
         return run.ledger.labels(1).tolist()
 

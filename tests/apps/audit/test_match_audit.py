@@ -12,6 +12,7 @@ import pytest
 
 import al_ray
 from al_ray.apps.matching.folder import Matches, write_matches, write_record
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.storage.formulas import FormulaCells
 from tests.apps.audit.test_audit_job import do, fill, run_folder
@@ -36,7 +37,7 @@ def match_folder(folder: Path, task: Task, count: int = 60, texts: bool = True, 
     pairs, by_label = space.pairs(np.sort(space.at(np.arange(count)))), np.arange(count) % 5 == 0
     write_matches(
         folder / "matches",
-        Matches(pairs, scores, scores, None, by_label, ~by_label & by_label),
+        Matches(ScoredPairs(pairs, scores), None, by_label, ~by_label & by_label),
         task,
         texts,
         FormulaCells(escape=False),
@@ -180,7 +181,7 @@ def test_with_one_to_one_the_last_column_is_of_these_matches(task: Task, tmp_pat
     assert "with another cutoff jobs.match --assign one-to-one may choose other pairs" in capsys.readouterr().out
 
 
-def test_what_cannot_be_audited_is_refused_with_a_cure(matches: Path, task: Task, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_audited_is_refused_with_a_fix(matches: Path, task: Task, tmp_path, monkeypatch, capsys):
     out = tmp_path / "audit"
     do(monkeypatch, f"sample --matches {matches} --budget 40 --out {out}")
     fill(out, lambda _: "yes")

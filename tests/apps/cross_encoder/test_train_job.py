@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from ray.util import placement_group_table
 
 from al_ray.apps.cross_encoder import pipeline
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
+from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
 from al_ray.cli._evaluate.options import EvaluateCommand
 from al_ray.cli._evaluate.pipeline import evaluate_cross_encoder
@@ -53,13 +54,15 @@ def options(folder: Path, out: str | Path, **changes) -> TrainCommand:
         changes = {"training": replace(training, batch=8, worst_loss=100.0), **changes}
     else:
         changes = {"concat_batch": 16, "slice_pairs": 16, **changes}
-    small = TrainCommand(
-        task=str(folder / "task"), labels="stated", out=folder / out, encoder="random-bert", encoder_layers=1,
-        max_length=24, encoder_batch=8, threads=1, cluster=CPUS, training=training,
+    small = TrainConfig(
+        task=str(folder / "task"), labels="stated", encoder="random-bert", encoder_layers=1,
+        max_length=24, encoder_batch=8, threads=1, training=training,
         search=SearchConfig(neighbours=5, block=16),
         evaluation=EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=20, examples=0),
     )  # fmt: skip
-    return replace(small, **changes)
+    of_config = {one.name for one in fields(TrainConfig)} & set(changes)
+    config = replace(small, **{name: changes.pop(name) for name in of_config})
+    return replace(TrainCommand(config=config, out=folder / out, cluster=CPUS), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -193,11 +196,11 @@ def test_a_cross_encoder_keeps_its_model_if_its_task_has_another_path(concat, co
     weights = tmp_path / "concat" / "model" / "model.safetensors"
     before = weights.stat().st_mtime_ns
     asked = options(folder, tmp_path / "concat", labels=str(cosine), evaluation=MEASURED)
-    train(replace(asked, task=str(tmp_path / "moved")))
+    train(replace(asked, config=replace(asked.config, task=str(tmp_path / "moved"))))
     assert weights.stat().st_mtime_ns == before
     assert read(tmp_path / "concat" / "config.json")["task"] == str(tmp_path / "moved")
     with pytest.raises(WrongFolder, match=r"task: .*; task_digest: "):
-        train(replace(asked, task=str(folder / "sides"), labels="stated"))
+        train(replace(asked, config=replace(asked.config, task=str(folder / "sides"), labels="stated")))
 
 
 def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):

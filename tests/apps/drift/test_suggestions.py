@@ -65,7 +65,7 @@ def test_best_partners_are_judged_only_where_matches_are_in_the_samples_alike():
         ({"suggest": 5, "split": "dev"}, "those of dev are held out; leave out `suggest`"),
     ],
 )
-def test_what_cannot_be_suggested_is_refused_with_a_cure(given, message):
+def test_what_cannot_be_suggested_is_refused_with_a_fix(given, message):
     with pytest.raises(BadOption, match=message):
         MatchOptions(left=Path("texts.csv"), **given)
 

@@ -168,7 +168,7 @@ def test_a_graph_that_differs_is_refused_and_nothing_is_left(ran, tmp_path, monk
 
 def test_not_a_number_is_a_difference():
     with pytest.raises(al_ray.AlRayError, match="differs from torch by nan"):
-        check.Differences(1, "of a file", float("nan"), 0.0).refuse("a model")
+        check.Differences(1, "of a file", float("nan"), 0.0).check("a model")
 
 
 def test_an_export_of_another_model_or_format_is_not_replaced(ran, onnx, make_task, tmp_path, monkeypatch, capsys):

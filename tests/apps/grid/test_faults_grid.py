@@ -21,10 +21,9 @@ from al_ray.apps.grid import ray_tune
 from al_ray.apps.grid.runner import run_grid
 from al_ray.apps.grid.spec import Cell
 from al_ray.apps.reporting.run_records import Round, Run
-from al_ray.cli._grid.options import parse_arguments
-from al_ray.cli._grid.pipeline import grid_of
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder, last_round
+from tests.apps.grid.parsed import parsed_grid
 from tests.cluster.processes import kill_all
 
 pytestmark = pytest.mark.faults
@@ -64,7 +63,7 @@ def line(task: Path, out: Path) -> list[str]:
 
 
 def ended(task: Path, out: Path, strike: Strike) -> list[Run]:
-    return run_grid(grid_of(parse_arguments(line(task, out))), lambda *_: None, strike)
+    return run_grid(parsed_grid(line(task, out)), lambda *_: None, strike)
 
 
 def nobody(cell: Cell, line: Mapping[str, Any]) -> None:
@@ -77,7 +76,7 @@ def figures(runs: list[Run]) -> list[tuple[str, str, list[Round]]]:
 
 
 def labels(task: Path, out: Path) -> list[list]:
-    grid = grid_of(parse_arguments(line(task, out)))
+    grid = parsed_grid(line(task, out))
     states = [RunFolder(out / "runs" / cell.name, read_task(task)).state() for cell in grid.cells]
     return [[state.labelled.pairs.tolist(), state.labelled.labels.tolist()] for state in states]
 

@@ -9,13 +9,12 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.grid.ray_tune import FIELDS, Grid, round_metrics
 from al_ray.apps.grid.runner import run_grid, tracker_of
 from al_ray.apps.grid.spec import Axes, GridConfig
-from al_ray.cli._grid.options import parse_arguments
-from al_ray.cli._grid.pipeline import grid_of
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import write_task
 from al_ray.running.run import RunSpec
 from al_ray.runs.trackers.mlflow import EXPERIMENT
+from tests.apps.grid.parsed import parsed_grid
 from tests.tracking_server import by_name, runs_of
 from tests.tracking_server import server as server
 
@@ -32,7 +31,7 @@ def test_each_run_of_a_grid_is_a_run_of_mlflow_tagged_with_its_configuration(ser
     write_task(make_task(True), tmp_path / "task", {})
     line = ["--task", str(tmp_path / "task"), "--out", str(tmp_path / "grid"), *OPTIONS, "--mlflow", server]
     # The second command finds everything complete.
-    _, grid_runs = (run_grid(grid_of(parse_arguments(line)), lambda *_: None, lambda *_: None) for _ in range(2))
+    _, grid_runs = (run_grid(parsed_grid(line), lambda *_: None, lambda *_: None) for _ in range(2))
     runs = runs_of(server, EXPERIMENT)
     assert len(runs) == 2
     assert {run["info"]["status"] for run in runs} == {"FINISHED"}

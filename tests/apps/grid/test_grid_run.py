@@ -22,9 +22,6 @@ from al_ray.apps.grid.runner import run_grid
 from al_ray.apps.reporting.export import write_summary
 from al_ray.apps.reporting.read_runs import read_run, read_runs
 from al_ray.cli import grid as grid_job
-from al_ray.cli._grid import pipeline as grid_pipeline
-from al_ray.cli._grid.options import parse_arguments
-from al_ray.cli._grid.pipeline import grid_of
 from al_ray.cli._shared.entry import job
 from al_ray.cluster.trial import SeededSearch, seed_provenance
 from al_ray.cluster.workers import workers_in_this_process
@@ -38,6 +35,7 @@ from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.seed_sets import SeedSet, SeedSets
 from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
+from tests.apps.grid.parsed import parsed_grid
 from tests.running import run
 from tests.storage.s3 import served
 
@@ -59,7 +57,7 @@ def task(tmp_path_factory, make_task) -> Path:
 
 
 def asked(task: Path, out: Path, *more: str) -> Grid:
-    return grid_of(parse_arguments(["--task", str(task), "--out", str(out), *OPTIONS, *more]))
+    return parsed_grid(["--task", str(task), "--out", str(out), *OPTIONS, *more])
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +110,8 @@ def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
     # A file where a run's folder should be: this one fails, and no other.
     (out / "runs").mkdir(parents=True)
     (out / "runs" / "static-s0").touch()
-    format_round = grid_pipeline.format_round
-    monkeypatch.setattr(grid_pipeline, "format_round", lambda *args: (seen.append(groups()), format_round(*args))[1])
+    format_round = grid_job.format_round
+    monkeypatch.setattr(grid_job, "format_round", lambda *args: (seen.append(groups()), format_round(*args))[1])
     code, said = ended(grid, task, monkeypatch, capsys)
     assert code == 1
     assert "uncertainty-s0: round 2 of 2, 40 labels" in said
@@ -310,9 +308,7 @@ def test_a_grid_on_s3_is_the_grid_on_a_disk(local_ray, alone, task, make_task):
         for told in (4, 0):
             # The second time there is nothing left to do.
             rounds = list[Mapping[str, Any]]()
-            runs = run_grid(
-                grid_of(parse_arguments(line)), lambda *_: None, lambda _, said, rounds=rounds: rounds.append(said)
-            )
+            runs = run_grid(parsed_grid(line), lambda *_: None, lambda _, said, rounds=rounds: rounds.append(said))
             assert len(rounds) == told
         assert [replace(one, seconds={}) for one in runs[0].rounds] == [
             replace(one, seconds={}) for one in read_run(alone, "alone").rounds

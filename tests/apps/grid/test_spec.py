@@ -18,8 +18,7 @@ from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells, first_batch, phases
 from al_ray.apps.grid.summary import GridSession, markdown, table, unfinished
 from al_ray.apps.reporting.run_records import Round, Run, SplitEvaluation, TaskSummary
-from al_ray.cli._grid.options import parse_arguments
-from al_ray.cli._grid.pipeline import grid_of
+from al_ray.cli.grid import parse_arguments
 from al_ray.cluster.trial import bundles_of
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
@@ -27,6 +26,7 @@ from al_ray.core.config.sections import EvaluationConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.metrics.average_precision import Estimate
 from al_ray.runs.seed_sets import SeedSet, SeedSets
+from tests.apps.grid.parsed import parsed_grid
 
 CONFIG = RunConfig(task="task", rounds=2, first_batch=16)
 
@@ -167,12 +167,12 @@ def test_a_submitted_job_refuses_a_relative_folder_before_any_work(monkeypatch, 
     line = ["--task", "nowhere", "--strategies", "static", "--seeds", "0", "--out"]
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
     with pytest.raises(BadOption, match=f"`out='{out}'` is relative.* give an absolute path"):
-        grid_of(parse_arguments([*line, out]))
+        parsed_grid([*line, out])
     with pytest.raises(BadOption, match="is relative"):
         run_grid(RunConfig(task="nowhere"), Axes(("static",), (0,), ("cnn",)), out)
-    assert grid_of(parse_arguments([*line, "/absolute"])).out == Path("/absolute")
+    assert parsed_grid([*line, "/absolute"]).out == Path("/absolute")
     monkeypatch.delenv("RAY_JOB_CONFIG_JSON_ENV_VAR")
-    assert grid_of(parse_arguments([*line, out])).out == Path(out).resolve()
+    assert parsed_grid([*line, out]).out == Path(out).resolve()
 
 
 def test_the_overhead_is_what_all_places_took_beyond_the_stages():
@@ -283,7 +283,7 @@ def test_a_grid_goes_on_if_its_task_has_another_path_and_the_same_digest(tmp_pat
 
 
 def test_tune_starts_a_fresh_experiment_when_the_layout_of_the_package_changes(monkeypatch):
-    grid = grid_of(parse_arguments(shlex.split("--task t --out g --strategies static --seeds 0")))
+    grid = parsed_grid(shlex.split("--task t --out g --strategies static --seeds 0"))
     before = grid.digest
     assert grid.digest == before
     monkeypatch.setattr(ray_tune, "LAYOUT", ray_tune.LAYOUT + 1)
@@ -292,10 +292,10 @@ def test_tune_starts_a_fresh_experiment_when_the_layout_of_the_package_changes(m
 
 def test_axes_are_parted_by_commas_or_spaces():
     line = "--task t --out g --strategies static,random uncertainty --seeds 0,1 --budgets 40 --concurrent 3"
-    grid = grid_of(parse_arguments(shlex.split(line)))
+    grid = parsed_grid(shlex.split(line))
     assert grid.axes == Axes(("static", "random", "uncertainty"), (0, 1), ("all-MiniLM-L6-v2",), (40,))
     assert grid.how == GridConfig(concurrent=3)
-    alone = grid_of(parse_arguments(shlex.split("--task t --out g --strategy random --seed 5 --encoder e")))
+    alone = parsed_grid(shlex.split("--task t --out g --strategy random --seed 5 --encoder e"))
     assert alone.axes == Axes(("random",), (5,), ("e",))
 
 
@@ -313,12 +313,12 @@ kind = "exact"
 
 def test_a_grid_file_gives_what_the_line_does_not(tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
-    grid = grid_of(parse_arguments(["--file", str(tmp_path / "grid.toml"), "--out", "g", "--seeds", "7"]))
+    grid = parsed_grid(["--file", str(tmp_path / "grid.toml"), "--out", "g", "--seeds", "7"])
     assert grid.axes == Axes(("static", "random"), (7,), ("all-MiniLM-L6-v2",))
     assert (grid.work.config.rounds, grid.work.config.search.kind) == (3, "exact")
     # A grid's own record is such a file.
     GridFolder(tmp_path).bind(grid.axes, grid.work.config, grid.cells, "d")
-    again = grid_of(parse_arguments([f"--file={tmp_path / 'grid.json'}", "--out", "g"]))
+    again = parsed_grid([f"--file={tmp_path / 'grid.json'}", "--out", "g"])
     assert (again.axes, again.work) == (grid.axes, grid.work)
 
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from al_ray.apps.matching import assignment
 from al_ray.apps.matching.assignment import BY_MODEL, CHOOSERS, OFFSET, SAID_NO, SAID_YES, CandidateEdges, assign
-from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, AssignmentRule, assignments_help
+from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, AssignmentRule
 from al_ray.apps.matching.cutoff import choose_assignment
-from al_ray.apps.matching.options import MatchOptions
+from al_ray.apps.matching.options import MatchOptions, assignments_help
 from al_ray.core.errors import BadOption
+from al_ray.core.pairs import as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 
 RULES = tuple(CHOOSERS)
 DECISIONS = st.sampled_from([BY_MODEL] * 8 + [SAID_YES, SAID_NO])
@@ -26,10 +28,9 @@ CUTOFFS = st.sampled_from([-np.inf, -1.0, 0.3, 0.5, 0.875])
 def edges_of(rows, symmetric=False):
     """(left, right, score) or (left, right, score, decision) of each edge."""
     left, right, scores, decisions = zip(*[(*row, BY_MODEL)[:4] for row in rows], strict=True) if rows else ((),) * 4
+    pairs = as_pairs(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64))
     return CandidateEdges(
-        np.array(left, dtype=np.int64),
-        np.array(right, dtype=np.int64),
-        np.array(scores, dtype=np.float64),
+        ScoredPairs(pairs, np.array(scores, dtype=np.float64)),
         symmetric,
         np.array(decisions, dtype=np.uint8),
     )
@@ -177,7 +178,7 @@ def test_a_large_component_with_an_odd_cycle_is_refused_one_to_one_and_no_other(
         ):
             assign(edges, "one-to-one", 0.0)
         assert len(matches(edges_of(even, symmetric=True), "one-to-one", 0.0)) == 3
-        # The cure.
+        # The fix.
         assert matches(edges, "mutual", 0.0) == [(0, 1), (5, 6)]
 
 
@@ -294,7 +295,9 @@ def test_many_components_of_all_kinds_have_the_total_of_one_matching_of_the_whol
 def test_a_long_path_of_falling_scores_is_matched_at_every_second_edge():
     # Only the first open edge is dominant: rounds of reduction alone would be as many as matches.
     rows = np.arange(2_001)
-    edges = CandidateEdges(rows[:-1], rows[1:], 1 - rows[:-1] / 4_000, True, np.zeros(2_000, dtype=np.uint8))
+    edges = CandidateEdges(
+        ScoredPairs(as_pairs(rows[:-1], rows[1:]), 1 - rows[:-1] / 4_000), True, np.zeros(2_000, dtype=np.uint8)
+    )
     with patch.object(assignment, "_is_dominant", wraps=assignment._is_dominant) as rounds:
         mask = assign(edges, "one-to-one", 0.0)
     assert np.flatnonzero(mask).tolist() == list(range(0, 2_000, 2))

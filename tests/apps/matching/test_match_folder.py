@@ -13,6 +13,7 @@ import pytest
 from al_ray.apps.matching import folder
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import CLUSTERS, MATCHES, TEXTS, Matches, write_clusters, write_matches
+from al_ray.core.scored_pairs import NO_SCORED_PAIRS, ScoredPairs
 from al_ray.core.task import Corpus, Task
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath, Uri, storage_path
@@ -44,7 +45,7 @@ def made() -> tuple[Task, Matches]:
     scores = np.sort(rng.random(COUNT))[::-1].copy()
     pairs, by_label = rng.integers(0, 30, (COUNT, 2)), rng.random(COUNT) < 0.5
     return Task("task", True, corpus, corpus, {}, "digest"), Matches(
-        pairs, scores, scores / 2, scores / 3, by_label, ~by_label & by_label
+        ScoredPairs(pairs, scores, scores / 2), scores / 3, by_label, ~by_label & by_label
     )
 
 
@@ -95,7 +96,7 @@ def test_no_match_gives_tables_of_columns_alone(tmp_path):
     none = np.empty(0)
     write_matches(
         tmp_path / "matches",
-        Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none > 0, none > 0),
+        Matches(NO_SCORED_PAIRS, None, none > 0, none > 0),
         task,
         False,
         EXACT,
@@ -110,7 +111,8 @@ def test_both_tables_stay_as_they_were_if_a_later_part_cannot_be_made(tmp_path, 
     write_matches(tmp_path / "matches", matches, task, True, EXACT)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     # The last row of the pairs names a text that is not there.
-    wrong = replace(matches, pairs=np.concatenate([matches.pairs[:-1], [[0, 99]]]))
+    scored = replace(matches.scored, pairs=np.concatenate([matches.pairs[:-1], [[0, 99]]]))
+    wrong = replace(matches, scored=scored)
     with pytest.raises(IndexError):
         write_matches(tmp_path / "matches", wrong, task, True, EXACT)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -120,7 +122,7 @@ def test_both_tables_stay_as_they_were_if_a_later_part_cannot_be_made(tmp_path, 
 def test_on_request_the_csv_files_have_no_formulas_and_the_parquet_files_are_exact(tmp_path):
     corpus = Corpus(("=id", "7"), ('=HYPERLINK("http://x")', "a = b"))
     task, one = Task("task", True, corpus, corpus, {}, "digest"), np.ones(1)
-    matches = Matches(np.array([[0, 1]]), -one, one, None, one > 2, one > 2)
+    matches = Matches(ScoredPairs(np.array([[0, 1]]), -one, one), None, one > 2, one > 2)
     cells = FormulaCells(escape=True)
     write_matches(tmp_path / "matches", matches, task, True, cells)
     write_clusters(tmp_path, Nodes(task), np.arange(2), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), cells)

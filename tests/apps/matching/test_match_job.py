@@ -120,8 +120,8 @@ def test_the_number_of_pairs_is_estimated_before_the_search_and_too_many_are_ref
         do(monkeypatch, line)
     assert re.search(rf"{number} pairs {said} \(`at_score={cutoff:g}`\)", caplog.text)
     error = refused(monkeypatch, capsys, f"{line}2 --most {number - 1}")
-    cure = "give a higher --most, or match all texts with a higher cutoff or --best N"
-    assert re.search(rf"{number} pairs {said} \(--at-score {cutoff:g}\), more than --most {number - 1}; {cure}", error)
+    fix = "give a higher --most, or match all texts with a higher cutoff or --best N"
+    assert re.search(rf"{number} pairs {said} \(--at-score {cutoff:g}\), more than --most {number - 1}; {fix}", error)
     assert not list(tmp_path.glob("out2/match*"))
     # An estimate leaves it open whether there are too many: the search decides.
     monkeypatch.setattr(search, "estimate_pairs", lambda *_: PairEstimate(40, 20, 2, 50))
@@ -229,7 +229,7 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
         ("--text-columns nothing --best 3", r"has no column 'nothing'"),
     ],
 )
-def test_what_cannot_be_matched_is_refused_with_a_cure(ran, monkeypatch, capsys, tmp_path, options, message):
+def test_what_cannot_be_matched_is_refused_with_a_fix(ran, monkeypatch, capsys, tmp_path, options, message):
     run, task = ran
     line = f"--model {run} {tables(task, tmp_path)} {options} --out {tmp_path / 'out'}"
     assert re.search(message, refused(monkeypatch, capsys, line))

@@ -68,11 +68,11 @@ def test_they_are_no_matches_in_match_into_and_serve(in_process, make_task, monk
     model = open_model(run)
     make_store(options.store, *read_known(options, model))
     [answer] = Matcher(options, model).answer([Question(tuple(text for _, text in NEW), 10)])
-    assert [[one["id"] for one in results] for results in answer["results"]] == [[], ["c", "d", "e"]]
+    assert [[one.id for one in results] for results in answer.found] == [[], ["c", "d", "e"]]
     # With a lower cutoff a match is behind the two that are left out, and is found although one is asked for.
     lower = Matcher(replace(options, at_score=-1.0), model)
     [answer] = lower.answer([Question(("red ድንኳን",), 1)])
-    assert next(one["id"] for one in answer["results"][0]) in {"c", "d", "e"}
+    assert next(one.id for one in answer.found[0]) in {"c", "d", "e"}
 
 
 def test_texts_with_the_same_token_ids_have_the_cosine_1_in_bfloat16_too(in_process, make_task, monkeypatch, tmp_path):
@@ -107,7 +107,7 @@ def test_texts_with_the_same_token_ids_have_the_cosine_1_in_bfloat16_too(in_proc
     )  # fmt: skip
     make_store(serving.store, *read_known(serving, open_model(run)))
     [answer] = Matcher(serving, open_model(run)).answer([Question((NEW[0][1], short[0][1]), 3)])
-    assert [[(one["id"], one["score"]) for one in results] for results in answer["results"]] == [
+    assert [[(one.id, one.score) for one in results] for results in answer.found] == [
         [], [("a00", 1.0), ("zz", 1.0)],
     ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from al_ray.metrics.average_precision import Estimate
 from al_ray.runs.candidate_figures import CandidateFigures, CandidateRecall
 from al_ray.runs.importance import Importance
 
+pytestmark = pytest.mark.usefixtures("drawn")
 CONFIG = RunConfig(
     task="shops", rounds=2, first_batch=8, growth=1.0, matcher="on", evaluation=EvaluationConfig(splits=("dev",)),
     candidates=CandidatesConfig(least_recall=0.9),

@@ -12,6 +12,7 @@ from al_ray.metrics.average_precision import count_scores, curve
 from al_ray.metrics.calibration import reliability
 
 # Sure and right; sure and wrong; no p above 10^-80; nothing but p = 1/2.
+pytestmark = pytest.mark.usefixtures("drawn")
 LOGITS = {
     "spread": (np.linspace(-200, 20, 500), np.arange(500) > 470),
     "surely-not": (np.full(9, -190.0), np.zeros(9)),

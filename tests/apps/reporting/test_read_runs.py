@@ -18,7 +18,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.average_precision import StratumSummary
-from al_ray.runs.other_runs import bought_by
+from al_ray.runs.other_runs import count_classes
 from al_ray.storage.files import write_json, write_parquet
 from tests.apps.reporting.made_runs import CONFIG, folder_of, made_grid, made_run
 
@@ -166,15 +166,15 @@ def test_a_run_that_ended_early_is_at_its_end_until_it_goes_on(task, config, tmp
     folder.end("stopped after round 2 of 3 by --stop.labels 20")
     (run,) = read_runs(folder.path)
     assert (run.trouble, len(run.rounds)) == ("", 2)
-    assert bought_by(folder.path) == (4, 16)
+    assert count_classes(folder.path) == (4, 16)
     metrics = tmp_path / "run" / "metrics.jsonl"
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     metrics.write_text("".join(json.dumps({**line, "batch_unsure": 3}) + "\n" for line in lines))
-    assert bought_by(folder.path) == (4, 10)
+    assert count_classes(folder.path) == (4, 10)
     write_json(folder.path / "state.json", {"round": 1, "labels": 10})
     assert read_runs(folder.path)[0].trouble == "ended after round 1 of 3"
     with pytest.raises(BadOption, match="has 1 of 3 rounds; run it to its end first"):
-        bought_by(folder.path)
+        count_classes(folder.path)
 
 
 def test_a_run_that_is_not_through_says_how_far_it_is(task, config, tmp_path):

@@ -373,7 +373,7 @@ def test_the_paper_is_named_only_beside_its_figures():
     assert not re.search(r"<(h\d|figcaption)[^>]*>[^<]*(<a[^>]*>)?[^<]*(Table|Figure) \d", of_paper)
 
 
-def test_one_round_is_one_tick_and_not_a_range_around_it():
+def test_one_round_is_one_tick_and_not_a_range_around_it(drawn):
     """A run of two rounds has one batch that a model chose, the second."""
     rounds = Round(1, 8, 3, 8, 3, {}, {}), Round(2, 16, 6, 8, 3, {}, {}, batch_p=0.4, batch_share=3 / 8)
     made = report([replace(RUNS[2], rounds=rounds)], 10)

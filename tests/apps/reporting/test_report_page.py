@@ -16,6 +16,7 @@ from al_ray.datasets.task_folder import write_task
 from tests.apps.reporting.browser import browser
 from tests.apps.reporting.made_runs import CONFIG, made_grid, made_run
 
+pytestmark = pytest.mark.usefixtures("drawn")
 WHOLE = ((3, 9), (1, 4), (0, 1))
 PHONE = (390, 844)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from al_ray.apps.serving.answers import MatchAnswer
 from al_ray.apps.serving.questions import Batches, Question
 from al_ray.core.errors import BadFile
 
@@ -19,17 +20,17 @@ class Slow:
     def __init__(self) -> None:
         self.batches, self.began, self.release = list[list[str]](), asyncio.Event(), asyncio.Semaphore(0)
 
-    async def answer(self, questions: list[Question]) -> list[dict[str, Any]]:
+    async def answer(self, questions: list[Question]) -> list[MatchAnswer]:
         texts = [one.texts[0] for one in questions]
         self.batches.append(texts)
         self.began.set()
         await self.release.acquire()
         if "bad" in texts:
             raise BadFile("the store is gone")
-        return [{"results": text} for text in texts]
+        return [MatchAnswer(text, 0) for text in texts]
 
 
-async def begin(batches: Batches, slow: Slow, names: str) -> list[asyncio.Task[dict[str, Any]]]:
+async def begin(batches: Batches, slow: Slow, names: str) -> list[asyncio.Task[MatchAnswer]]:
     """Ask "a" alone, and each of the names while it is answered."""
     tasks = [asyncio.create_task(batches.answer(question("a")))]
     await slow.began.wait()
@@ -46,7 +47,7 @@ def test_questions_that_come_while_a_batch_is_answered_are_the_next_one(wait):
         tasks = await begin(Batches(slow.answer, 3, wait), slow, "b c d e f g h")
         for _ in range(4):
             slow.release.release()
-        return slow.batches, [answer["results"] for answer in await asyncio.gather(*tasks)]
+        return slow.batches, [answer.model for answer in await asyncio.gather(*tasks)]
 
     batches, answers = asyncio.run(run())
     assert batches == [["a"], ["b", "c", "d"], ["e", "f", "g"], ["h"]]
@@ -64,12 +65,12 @@ def test_an_error_is_raised_for_the_questions_of_its_batch_alone():
         return [*answers, await batches.answer(question("later"))]
 
     a, b, bad, c, d, later = asyncio.run(run())
-    assert [one["results"] for one in (a, c, d, later)] == ["a", "c", "d", "later"]
+    assert [one.model for one in (a, c, d, later)] == ["a", "c", "d", "later"]
     assert [str(error) for error in (b, bad)] == ["the store is gone"] * 2
 
 
 def test_a_question_that_is_given_up_leaves_the_others_of_its_batch():
-    async def run() -> tuple[list[list[str]], dict[str, Any]]:
+    async def run() -> tuple[list[list[str]], MatchAnswer]:
         slow = Slow()
         a, b, c = await begin(Batches(slow.answer, 2, 0.0), slow, "b c")
         b.cancel()
@@ -80,4 +81,4 @@ def test_a_question_that_is_given_up_leaves_the_others_of_its_batch():
 
     batches, answer = asyncio.run(run())
     assert batches == [["a"], ["b", "c"]]
-    assert answer == {"results": "c"}
+    assert answer == MatchAnswer("c", 0)

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import gate
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api, require
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher
@@ -41,22 +42,22 @@ class PlainService:
             raise NotReady("the model and the known texts are being loaded")
         return self.matcher.about()
 
-    async def match(self, question: Question) -> dict[str, Any]:
+    async def match(self, question: Question) -> MatchAnswer:
         await self.about()
         await self.release.wait()
         return self.matcher.answer([question])[0]
 
-    async def put(self, texts: Sequence[Put]) -> dict[str, int]:
+    async def put(self, texts: Sequence[Put]) -> PutCounts:
         checked = require(self.matcher.check(texts))
         try:
-            return {**self.writer.put(checked), "sequence": self.writer.number}
+            return self.writer.put(checked)
         except BadFile as error:
             raise NotStored(str(error)) from error
 
-    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
-        return {**self.writer.remove(ids), "sequence": self.writer.number}
+    async def remove(self, ids: Sequence[str]) -> RemovedCounts:
+        return self.writer.remove(ids)
 
-    async def write_table(self) -> dict[str, Any]:
+    async def write_table(self) -> StoredTable:
         return self.writer.write_table_for_matching(self.matcher.about().get("known_fields", ()))
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from al_ray.apps.serving import store as module
+from al_ray.apps.serving.answers import PutCounts, RemovedCounts
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.apps.serving.store import (
     ABOUT,
@@ -124,8 +125,8 @@ def test_a_missing_change_is_an_error(tmp_path):
 
 def test_the_next_writer_makes_one_table_of_all_changes(tmp_path):
     store = StoreWriter(make(tmp_path / "store"))
-    assert store.put([("a", "how do i swim"), ("b", "who"), ("c", "new")]) == {"added": 1, "changed": 1, "same": 1}
-    assert store.remove(["b", "nobody"]) == {"removed": 1, "unknown": 1}
+    assert store.put([("a", "how do i swim"), ("b", "who"), ("c", "new")]) == PutCounts(1, 1, 1, 1)
+    assert store.remove(["b", "nobody"]) == RemovedCounts(2, 1, 1)
     assert store.number == 2
     # Nothing changes, so nothing is written.
     store.put([("c", "new")])
@@ -232,7 +233,7 @@ def test_a_change_is_made_even_if_the_table_after_it_cannot_be_written(tmp_path,
 
     monkeypatch.setattr(module, "EVERY", 1)
     monkeypatch.setattr(module, "in_one_step", full)
-    assert store.put([("c", "one")])["added"] == 1
+    assert store.put([("c", "one")]).added == 1
     assert "the table of all known texts was not written: no room" in caplog.text
     monkeypatch.undo()
     store.close()
@@ -247,7 +248,7 @@ def test_a_writer_begins_although_no_table_can_be_written(tmp_path, caplog):
     (tmp_path / "store/texts-1.jsonl/x").mkdir(parents=True)
     again = StoreWriter(tmp_path / "store")
     assert "the table of all known texts was not written: " in caplog.text
-    assert again.put([("d", "two")])["added"] == 1
+    assert again.put([("d", "two")]).added == 1
     again.close()
     assert set(read_store(tmp_path / "store").texts) == {"a", "b", "c", "d"}
 

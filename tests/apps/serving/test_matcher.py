@@ -54,10 +54,10 @@ def by_loops(run: Path, known: dict[str, str], query: str, weight: float) -> dic
 
 def check(matcher: Matcher, run: Path, known: dict[str, str], weight: float) -> None:
     [answer] = matcher.answer([Question(tuple(QUESTIONS), 50)])
-    for query, found in zip(QUESTIONS, answer["results"], strict=True):
+    for query, found in zip(QUESTIONS, answer.found, strict=True):
         expected = by_loops(run, known, query, weight)
-        assert {one["id"]: one["score"] for one in found} == pytest.approx(expected, abs=2e-6)
-        assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
+        assert {one.id: one.score for one in found} == pytest.approx(expected, abs=2e-6)
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 
 def test_scores_are_those_of_the_run_and_changes_of_the_store_are_followed(made, tmp_path):
@@ -77,10 +77,10 @@ def test_scores_are_those_of_the_run_and_changes_of_the_store_are_followed(made,
     model = open_model(run)
     again = Matcher(matcher.options, model)
     before, after = (one.answer([Question(tuple(QUESTIONS), 50)])[0] for one in (matcher, again))
-    assert before["sequence"] == after["sequence"] == 2
-    for one, other in zip(before["results"], after["results"], strict=True):
-        assert [match["id"] for match in one] == [match["id"] for match in other]
-        assert [match["score"] for match in one] == pytest.approx([match["score"] for match in other], abs=2e-6)
+    assert before.sequence == after.sequence == 2
+    for one, other in zip(before.found, after.found, strict=True):
+        assert [match.id for match in one] == [match.id for match in other]
+        assert [match.score for match in one] == pytest.approx([match.score for match in other], abs=2e-6)
 
 
 def test_questions_of_a_batch_are_answered_as_each_alone(made, tmp_path):
@@ -91,12 +91,12 @@ def test_questions_of_a_batch_are_answered_as_each_alone(made, tmp_path):
     together = matcher.answer(questions)
     alone = [matcher.answer([question])[0] for question in questions]
     # The last one asks for a change that is not there.
-    assert together[-1]["results"] is alone[-1]["results"] is None
+    assert together[-1].results is alone[-1].results is None
     for one, other, question in zip(together[:-1], alone[:-1], questions[:-1], strict=True):
-        assert len(one["results"]) == len(question.texts)
-        for first, second in zip(one["results"], other["results"], strict=True):
+        assert len(one.found) == len(question.texts)
+        for first, second in zip(one.found, other.found, strict=True):
             assert len(first) == question.limit
-            assert [match["id"] for match in first] == [match["id"] for match in second]
+            assert [match.id for match in first] == [match.id for match in second]
 
 
 def test_only_matches_above_the_cutoff_are_answered(made, tmp_path):
@@ -106,8 +106,8 @@ def test_only_matches_above_the_cutoff_are_answered(made, tmp_path):
     cutoff = (sorted(expected.values())[-4] + sorted(expected.values())[-5]) / 2
     matcher = opened(run, table(tmp_path / "k.csv", known), tmp_path / "store", at_score=cutoff)
     [answer] = matcher.answer([Question(("abcd",), 50)])
-    assert {one["id"] for one in answer["results"][0]} == {one for one, score in expected.items() if score >= cutoff}
-    assert {one["probability"] for one in answer["results"][0]} == {None}
+    assert {one.id for one in answer.found[0]} == {one for one, score in expected.items() if score >= cutoff}
+    assert {one.probability for one in answer.found[0]} == {None}
     assert matcher.about()["cutoff"]["source"].startswith("at_score=")
     with pytest.raises(BadOption, match=r"probabilities, and those of .* are not calibrated"):
         Matcher(replace(matcher.options, at_score=None, at_p=0.5), open_model(run))
@@ -131,8 +131,8 @@ def test_no_known_texts_give_no_matches(made, tmp_path):
     writer = StoreWriter(tmp_path / "store")
     writer.remove(["a"])
     writer.close()
-    assert matcher.answer([Question(("abcd",), 5)])[0]["results"] == [[]]
-    assert Matcher(matcher.options, open_model(run)).answer([Question(("abcd",), 5)])[0]["results"] == [[]]
+    assert matcher.answer([Question(("abcd",), 5)])[0].results == [[]]
+    assert Matcher(matcher.options, open_model(run)).answer([Question(("abcd",), 5)])[0].results == [[]]
 
 
 def test_after_a_damaged_change_a_matcher_answers_no_more(made, tmp_path):

@@ -50,9 +50,7 @@ def test_scores_of_two_tables_are_those_of_match(weight, in_process, make_task, 
     make_store(options.store, *read_known(options, model))
     [answer] = Matcher(options, model).answer([Question(tuple(task.left.texts), 1000)])
     found = {
-        (left, one["id"]): one["score"]
-        for left, results in zip(task.left.ids, answer["results"], strict=True)
-        for one in results
+        (left, one.id): one.score for left, results in zip(task.left.ids, answer.found, strict=True) for one in results
     }
     assert len(found) == len(task.left) * len(task.right)
     assert {pair: found[pair] for pair in expected} == pytest.approx(expected, abs=1e-6)
@@ -73,7 +71,7 @@ def test_clusters_of_a_match_folder_are_answered_and_its_next_texts_are_the_tabl
     model = open_model(run)
     make_store(options.store, *read_known(options, model))
     [answer] = Matcher(options, model).answer([Question(tuple(texts), 1)])
-    assert {one["id"]: one["cluster"] for [one] in answer["results"]} == clusters
+    assert {one.id: one.cluster for [one] in answer.found} == clusters
     writer = StoreWriter(options.store)
     writer.put([("new", texts[0]), (ids[1], "another text")])
     writer.remove([ids[2]])

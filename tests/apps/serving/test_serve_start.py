@@ -44,4 +44,4 @@ def test_ray_serve_that_never_starts_is_told_of_and_leaves_nothing_behind(starts
     with pytest.raises(ActorLost, match=r"did not start in 3 tries \(HTTP proxies not available after .*give the same"):
         server._start_serve("127.0.0.1", free_port())
     assert not serve.status().proxies
-    server._refuse_second_service()
+    server._check_only_service()

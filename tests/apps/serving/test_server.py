@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from al_ray.apps.http.address import refuse_open
+from al_ray.apps.http.address import require_token
 from al_ray.apps.http.token import is_token, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import app
@@ -117,9 +117,9 @@ def test_a_port_in_use_and_a_store_in_use_are_refused_before_ray_starts(options)
 def test_the_token_comes_from_a_file_or_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("AL_RAY_TOKEN", raising=False)
     assert read_token(None, "`token_file`") is None
-    refuse_open("127.0.0.1", None)
+    require_token("127.0.0.1", None)
     with pytest.raises(BadOption, match=r"`host='0.0.0.0'` is open to other machines"):
-        refuse_open("0.0.0.0", None)
+        require_token("0.0.0.0", None)
     monkeypatch.setenv("AL_RAY_TOKEN", "of-the-environment")
     (tmp_path / "token").write_text("of-the-file-12345\n")
     assert read_token(None, "`token_file`") == "of-the-environment"

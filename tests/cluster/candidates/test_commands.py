@@ -18,22 +18,30 @@ import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.views import score_words
 from al_ray.apps.drift.measure import cosine_of_matches
+from al_ray.apps.grid.folder import GridFolder
+from al_ray.apps.grid.ray_tune import run_cell
+from al_ray.apps.grid.runner import run_grid
+from al_ray.apps.grid.shared_artifacts import share
 from al_ray.apps.matching.cutoff import choose_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run
 from al_ray.apps.reporting.read_runs import read_run
-from al_ray.cli import evaluate, grid, mine, plan
+from al_ray.cli import evaluate, mine, plan
 from al_ray.cli._shared import entry
+from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, SearchConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.progress import no_progress
 from al_ray.core.scorer import CANDIDATE
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, SCORES, read_cosines
+from tests.apps.grid.parsed import parsed_grid
+from tests.ways import HERE, ON_RAY
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -78,7 +86,6 @@ def call(monkeypatch, capsys, command, line: str) -> tuple[int, str]:
 def scores_of(run: al_ray.Run, split: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys of all pairs of a split, their scores under the last model, pair by pair, and whether they match."""
     from al_ray.cluster.measurement import deploy_measured
-    from al_ray.core.progress import no_progress
 
     found = run.folder.task.split(split)
     keys = np.sort(found.space.at(np.arange(found.space.total)))
@@ -174,7 +181,7 @@ def test_an_audit_by_score_ranks_by_both_stages_and_shows_p(run, task):
     for one in estimate.figures["thresholds"]:
         assert one["cosine"] is None
         assert 0 <= one["score"] <= 1
-    with pytest.raises(BadOption, match="--at-cosine: the scores of this audit are p of a matcher"):
+    with pytest.raises(BadOption, match="`at_cosine`: the scores of this audit are p of a matcher"):
         al_ray.estimate_audit(audit.path, at_cosine=[2.5])
     raw = al_ray.estimate_audit(audit.path, at_p=[0.6])
     assert raw.figures["thresholds"][0]["score"] == pytest.approx(0.6, abs=1e-6)
@@ -250,14 +257,20 @@ def test_annotators_see_p(score, words):
     assert score_words(score) == words
 
 
-def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(
-    request, run, task, tmp_path, monkeypatch, capsys
-):
-    # A grid has Ray; the run alone had none.
-    request.getfixturevalue("local_ray")
+@pytest.mark.parametrize("way", [HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
+def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(request, run, task, tmp_path, way):
     line = f"--task {task} --out {tmp_path / 'grid'} {SMALL} --evaluation.splits dev --dev-labels 24 --seeds 0"
-    code, said = call(monkeypatch, capsys, grid, f"{line} --strategies uncertainty,random")
-    assert code == 0, said
+    grid = parsed_grid(shlex.split(f"{line} --strategies uncertainty,random"))
+    if way == ON_RAY:
+        # A grid has Ray; the run alone had none.
+        request.getfixturevalue("local_ray")
+        assert [one.trouble for one in run_grid(grid, no_progress, lambda *_: None)] == ["", ""]
+    else:
+        # What the grid does before its trials, and what each of them does.
+        with session(grid.work.cluster):
+            share(grid.cells, grid.work.cluster, read_task(task), GridFolder(grid.out).shared, no_progress)
+        for cell in grid.cells:
+            run_cell(grid, cell, lambda _: None, 0, None)
     inside = RunFolder(tmp_path / "grid" / "runs" / "uncertainty-s0", read_task(task))
     assert not list(inside.path.glob("**/candidates"))
     assert list((tmp_path / "grid").glob("**/candidates/*/*/*/names.json"))
@@ -278,7 +291,7 @@ def test_what_needs_one_cosine_for_all_pairs_refuses(run, task, tmp_path, monkey
     assert "give a run without a matcher" in said
     code, said = call(monkeypatch, capsys, plan, "--matcher auto")
     assert code == 2
-    assert "give --task, or --matcher on or off" in said
+    assert "give --task, or --matcher on or --matcher off" in said
 
 
 def test_used_resources_are_not_compared_with_a_plan_of_an_encoder_without_files(run):

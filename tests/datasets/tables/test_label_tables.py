@@ -102,7 +102,7 @@ def test_a_row_without_a_label_is_not_looked_at_further(tmp_path):
         ("a,b,perhaps", "its label is 'perhaps', not 1 or 0, yes, no or unsure"),
     ],
 )
-def test_a_bad_row_is_named_with_its_cure(tmp_path, row, words):
+def test_a_bad_row_is_named_with_its_fix(tmp_path, row, words):
     with pytest.raises(BadFile, match=rf"labels\.csv:3: {words}; fix the row, or leave such rows out"):
         read(write(tmp_path, "b,c,no", row))
 

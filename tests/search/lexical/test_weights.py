@@ -27,6 +27,23 @@ def test_a_weight_by_hand():
     assert sorted(found[1].tolist()) == pytest.approx([SCALE / 1.724915, SCALE * 1.405465 / 1.724915], rel=1e-5)
 
 
+def test_3_grams_that_no_text_of_the_task_has_are_weighed_where_they_are_uncounted_by_hand():
+    # Of ten texts two have the 3-gram of "a", and nine that of "b", which are too many; none has those of "c" and "d".
+    texts = Grams.of(["a", "b", "c", "d"])
+    a, b, c, _ = texts.columns.tolist()
+    counts = np.zeros(COLUMNS, dtype=np.int64)
+    counts[[a, b]] = 2, 9
+    model = GramWeights(DocumentFrequencies(counts, 10), 4, np.array([c, a, b, c]))
+    assert model.used.tolist() == sorted([a, c])
+    found = model.weigh(np.arange(4), texts).weights.toarray()
+    assert (found.sum(axis=1) > 0).tolist() == [True, False, True, False]
+    # Of a text of both the idf are ln(11/3) + 1 = 2.299283 and ln(11/1) + 1 = 3.397895, and the length 4.102730.
+    both = model.weigh(np.arange(1), Grams.of(["a c"])).weights.toarray()
+    assert both[0, [model.used.tolist().index(one) for one in (a, c)]].tolist() == pytest.approx(
+        [SCALE * 2.299283 / 4.102730, SCALE * 3.397895 / 4.102730], rel=1e-6
+    )
+
+
 @given(TEXTS)
 def test_they_are_those_of_scikit_learn_in_whole_numbers(texts):
     if not any(text.split() for text in texts):

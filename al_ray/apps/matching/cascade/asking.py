@@ -1,7 +1,7 @@
 """Which uncertain pairs are asked first, and what their answers make of the scores by which matches are assigned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,4 +78,4 @@ class Verdicts:
         decisions = np.where(own & is_in(keys, self.no), SAID_NO, edges.decisions).astype(np.uint8)
         lifted = band.high + STEP * (edges.scores - band.low) / (band.high - band.low)
         scores = np.where(own & is_in(keys, self.yes), lifted, edges.scores)
-        return CandidateEdges(edges.left, edges.right, scores, edges.symmetric, decisions)
+        return replace(edges, scored=replace(edges.scored, scores=scores), decisions=decisions)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
 
-from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.assignment_rules import Cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadFile, BadOption

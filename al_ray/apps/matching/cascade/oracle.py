@@ -109,7 +109,7 @@ def ask_pairs(
         if len(missing):
             price = oracle.price([texts[row] for row in missing.tolist()], options.oracle_options)
             logger.info("the oracle is asked about %s pairs, which cost %s", f"{len(missing):,}", price)
-            stopped = _buy(oracle, pairs[missing], [texts[row] for row in missing.tolist()])
+            stopped = _label(oracle, pairs[missing], [texts[row] for row in missing.tolist()])
         found = [oracle.known(one) for one in texts]
         labels = np.array([OPEN if one is None else CODES[one[0]] for one in found], dtype=np.uint8)
         return OracleAnswers(labels, oracle.store.cost, stopped)
@@ -129,7 +129,7 @@ def _language_model(
     options: CascadeOptions, task: Task, folder: StoragePath, threads: int, watch: OnProgress
 ) -> PairOracle:
     calls = options.oracle_options
-    service = llm_service(calls, folder, task.symmetric)
+    service = llm_service(calls, folder, task)
     asked = CallableOracle(service, task, calls, 0, service.store.cost, watch, _nothing)
     return PairOracle(asked.label, service.store, service, None)
 
@@ -178,9 +178,9 @@ def _open(options: CascadeOptions, oracle: PairOracle, texts: Sequence[Texts]) -
     return len(within), np.array(sorted(row for one, row in first.items() if oracle.known(one) is None), dtype=np.int64)
 
 
-def _buy(oracle: PairOracle, pairs: Pairs, texts: Sequence[Texts]) -> bool:
+def _label(oracle: PairOracle, pairs: Pairs, texts: Sequence[Texts]) -> bool:
     """Ask about (n, 2) pairs with these texts, and return whether a limit of cost ended that."""
-    batch = Batch(pairs, np.full(len(pairs), np.nan), "cascade")
+    batch = Batch(pairs, np.full(len(pairs), np.nan), "uncertain scores")
     try:
         for piece in oracle.label(NO_ROUND, batch, np.arange(len(pairs))):
             oracle.keep([texts[row] for row in piece.rows.tolist()], piece)

@@ -39,7 +39,7 @@ class CanonicalRule:
                 return cls(kind, column, order)
         raise BadOption(f"{option('canonical', words)}: give {FORMS}")
 
-    def refuse_mixed(self, nodes: Nodes) -> None:
+    def check_one_type(self, nodes: Nodes) -> None:
         """Raise BadOption if a column whose highest or lowest value decides has both numbers and other values."""
         if self.kind not in ("highest", "lowest"):
             return

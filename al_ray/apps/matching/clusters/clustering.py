@@ -15,6 +15,7 @@ from al_ray.apps.matching.options import Clustering
 from al_ray.core.errors import BadOption
 from al_ray.core.graph import components
 from al_ray.core.pairs import NO_PAIRS, Pairs, Rows, distinct, is_in
+from al_ray.core.scored_pairs import ScoredPairs
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,10 @@ def weak_bridges(edges: Edges, decisions: Decisions, below: float) -> Edges:
     All are found in the graph as it is, and not one after the other. A pair labelled yes is none.
     """
     usable = edges.without(decisions.no)
-    joint = Edges.of(
-        edges.texts, np.concatenate([usable.pairs, decisions.yes]), np.zeros(len(usable.pairs) + len(decisions.yes))
-    )
+    pairs = np.concatenate([usable.pairs, decisions.yes])
+    joint = Edges.of(edges.texts, ScoredPairs(pairs, np.zeros(len(pairs))))
     found = joint.where(bridges(edges.texts, joint.pairs)).without(decisions.yes)
-    weak = usable.where(usable.similarities < below)
+    weak = usable.where(usable.scores < below)
     return weak.where(is_in(pair_keys(edges.texts, weak.pairs), np.sort(pair_keys(edges.texts, found.pairs))))
 
 
@@ -98,5 +98,5 @@ def _average(edges: Edges, cutoff: float, missing: float, decisions: Decisions) 
     units = components(edges.texts, decisions.yes)
     # A similarity of minus infinity keeps a pair labelled no apart: so is every mean in which it takes part.
     pairs = np.concatenate([edges.pairs, decisions.no])
-    similarities = np.concatenate([edges.similarities, np.full(len(decisions.no), -np.inf)])
+    similarities = np.concatenate([edges.scores, np.full(len(decisions.no), -np.inf)])
     return average_linkage(units, pairs, similarities, cutoff, missing)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Keys, Mask, Pairs, as_pairs, distinct, is_in
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 
 
@@ -14,21 +14,31 @@ from al_ray.core.scorer import Floats
 class Edges:
     """The kept edges between texts.
 
-    texts: number of texts. pairs: (m, 2) distinct rows, left < right, sorted. similarities: (m,) finite.
+    texts: number of texts. scored: distinct pairs of rows, left < right, sorted; the scores are their similarities,
+    which are finite.
     """
 
     texts: int
-    pairs: Pairs
-    similarities: Floats
+    scored: ScoredPairs
+
+    @property
+    def pairs(self) -> Pairs:
+        """(m, 2) pairs of rows."""
+        return self.scored.pairs
+
+    @property
+    def scores(self) -> Floats:
+        """(m,) similarities."""
+        return self.scored.scores
 
     @classmethod
-    def of(cls, texts: int, pairs: Pairs, similarities: npt.ArrayLike) -> "Edges":
-        """Sort (m, 2) pairs of rows below `texts` with their (m,) similarities.
+    def of(cls, texts: int, scored: ScoredPairs) -> "Edges":
+        """Sort pairs of rows below `texts`.
 
         If a pair occurs more than once, in either order, its highest similarity counts. A pair of a text with itself is
         dropped. Raises BadFile if a similarity is not finite.
         """
-        scores = np.asarray(similarities, dtype=np.float64)
+        pairs, scores = scored.pairs, np.asarray(scored.scores, dtype=np.float64)
         unusable = int(len(scores) - np.isfinite(scores).sum())
         if unusable:
             raise BadFile(f"{unusable:,} of {len(scores):,} similarities are not finite; score those pairs again")
@@ -38,11 +48,11 @@ class Edges:
         order = np.lexsort((-scores, keys))
         keys, scores = keys[order], scores[order]
         first = np.concatenate([np.ones(min(1, len(keys)), dtype=np.bool_), keys[1:] != keys[:-1]])
-        return cls(texts, pairs_of_keys(texts, keys[first]), scores[first])
+        return cls(texts, ScoredPairs(pairs_of_keys(texts, keys[first]), scores[first]))
 
     def where(self, mask: Mask) -> "Edges":
         """Take the edges at which the (m,) mask is true."""
-        return Edges(self.texts, self.pairs[mask], self.similarities[mask])
+        return Edges(self.texts, self.scored.at(mask))
 
     def without(self, pairs: Pairs) -> "Edges":
         """Drop the edges that are among (k, 2) `pairs`, in either order."""

@@ -8,6 +8,7 @@ from al_ray.apps.matching.clusters.bridges import bridges
 from al_ray.apps.matching.clusters.clustering import NO_DECISIONS, Decisions
 from al_ray.apps.matching.clusters.edges import Edges
 from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.scorer import Floats
 
 NEAR = 1e-4
@@ -44,7 +45,7 @@ def figures(edges: Edges, labels: Rows, missing: float, decisions: Decisions = N
     """
     usable = edges.without(decisions.no)
     inside = labels[usable.pairs[:, 0]] == labels[usable.pairs[:, 1]]
-    pairs, similarities = usable.pairs[inside], usable.similarities[inside]
+    pairs, similarities = usable.pairs[inside], usable.scores[inside]
     sizes = np.bincount(labels, minlength=len(labels))
     clusters = np.flatnonzero(sizes >= 2)
     of = labels[pairs[:, 0]]
@@ -54,7 +55,7 @@ def figures(edges: Edges, labels: Rows, missing: float, decisions: Decisions = N
     lowest = np.full(len(labels), np.inf)
     np.minimum.at(lowest, of, similarities)
     yes = decisions.yes[labels[decisions.yes[:, 0]] == labels[decisions.yes[:, 1]]]
-    connections = Edges.of(edges.texts, np.concatenate([pairs, yes]), np.zeros(len(pairs) + len(yes)))
+    connections = Edges.of(edges.texts, ScoredPairs(np.concatenate([pairs, yes]), np.zeros(len(pairs) + len(yes))))
     return ClusterFigures(
         labels=clusters,
         sizes=sizes[clusters],

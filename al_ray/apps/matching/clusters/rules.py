@@ -22,7 +22,7 @@ class ClusterRules:
     canonical: str = "score"
 
     @classmethod
-    def given(cls, options: MatchOptions) -> "ClusterRules":
+    def of_options(cls, options: MatchOptions) -> "ClusterRules":
         """Return the rules that options give."""
         return cls(
             options.clusters or "components", options.always_columns, options.at_most_one, options.split_bridges,

@@ -33,7 +33,7 @@ def one_of_each(edges: Edges, first: Pairs, yes: Pairs, sources: Sequence[str]) 
         return node
 
     is_first = _is_among(edges, first)
-    order = np.lexsort((edges.pairs[:, 1], edges.pairs[:, 0], -np.round(edges.similarities, DECIMALS), ~is_first))
+    order = np.lexsort((edges.pairs[:, 1], edges.pairs[:, 0], -np.round(edges.scores, DECIMALS), ~is_first))
     for left, right in edges.pairs[order].tolist():
         low, high = sorted((root(left), root(right)))
         if low == high:

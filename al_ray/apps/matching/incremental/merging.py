@@ -10,8 +10,9 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import is_best
 from al_ray.apps.matching.incremental.growth import NEW, GrownTask, Side
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
+from al_ray.apps.matching.incremental.state import MatchState
 from al_ray.core.pairs import Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
+from al_ray.core.scored_pairs import ScoredPairs
 
 
 @dataclass(frozen=True)
@@ -95,4 +96,4 @@ def best_of_texts(scored: ScoredPairs, space: PairSpace, texts: tuple[int, int],
     pairs = scored.pairs[order]
     best = is_best(sum(texts), pairs + np.array([0, 0 if space.symmetric else texts[0]])).any(axis=1)
     chosen = np.sort(order[best | is_in(space.keys(pairs), yes)])
-    return ScoredPairs(scored.pairs[chosen], scored.scores[chosen])
+    return scored.at(chosen)

@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.matching.assignment_rules import Assignment
-from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.incremental.merging import Requery
 from al_ray.apps.matching.incremental.order import task_of
-from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.search import exact_cosines, find_candidates
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.token_store import pool_folder, read_coverage
@@ -18,10 +16,11 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.progress import OnProgress
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.encoder import with_left_prompt
-from al_ray.search.coverage import refuse_unknown
+from al_ray.search.coverage import require_coverage
 from al_ray.storage.uri import StoragePath
 
 
@@ -81,7 +80,7 @@ class RectangleSearch:
         every, tokens = replace(config, most_unknown=1.0), pool_folder(inner, config.encoding, self.folder)
         with deploy_pool(every, self.cluster, inner, self.folder, watch, known=self.known) as pool:
             # Of both sides together, as when all texts are matched at once: the new ones by themselves may be few.
-            refuse_unknown(read_coverage(tokens), config.encoding, sides=False)
+            require_coverage(read_coverage(tokens), config.encoding, sides=False)
             found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed).candidates
         pairs = split.space.pairs(found.keys)
         # The score is the cosine: models with other scores are refused.

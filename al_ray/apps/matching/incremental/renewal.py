@@ -1,6 +1,6 @@
 """The writing of a match folder: its state, and the files that are made of it."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from al_ray.apps.matching.folder import (
     write_changes,
     write_matches,
 )
+from al_ray.apps.matching.incremental.about import Arrival, ClusterCounts, StateAbout
 from al_ray.apps.matching.incremental.growth import NEW, GrownTask
 from al_ray.apps.matching.incremental.state import (
     MatchState,
-    ScoredPairs,
     digest_of_cells,
     remove_older,
     remove_state,
@@ -26,6 +26,7 @@ from al_ray.apps.matching.incremental.state import (
     write_state,
 )
 from al_ray.apps.matching.outputs import ClusteredTexts, Matching, Outcome, write_outcome
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.storage.formulas import FormulaCells
@@ -38,7 +39,7 @@ def write_first(
     matching: Matching,
     scored: ScoredPairs,
     clustered: ClusteredTexts,
-    about: dict[str, Any] | None,
+    about: StateAbout | None,
 ) -> None:
     """Write the state of all texts matched at once, if there is one (about), instead of state `number`."""
     remove_record(out)
@@ -65,11 +66,10 @@ def renew(out: StoragePath, made: Outcome, state: MatchState, grown: GrownTask) 
     changes = replace(made.clustered.ids, gone=np.setdiff1d(state.clusters, made.clustered.ids.ids))
     place, kept = task_name(task), holds(state, matching)
     new_matches = int(grown.has_new(matches.pairs).sum())
-    about = dict(state.about) | {"texts": asdict(grown.counts), "new_matches": new_matches, "arrived": grown.arrived}
-    about |= cells_of(matching)
-    about["clusters"] = {name: len(getattr(changes, name)) for name in ("new", "gone", "splits", "merges")}
+    before, arrival = state.about.arrival, Arrival(grown.counts, new_matches, grown.arrived, ClusterCounts.of(changes))
+    about = replace(state.about, cells=cells_of(matching), arrival=arrival)
     # Earlier versions kept counts without this digest.
-    is_rerun = state.about.get("arrived", grown.arrived if "texts" in state.about else None) == grown.arrived
+    is_rerun = before is not None and before.arrived in (None, grown.arrived)
     if not kept or not is_rerun:
         write_task(task, out / place, {"command": "match", "into": str(out)})
         remove_record(out)
@@ -83,9 +83,13 @@ def renew(out: StoragePath, made: Outcome, state: MatchState, grown: GrownTask) 
         # --no-texts and --escape-formulas can be others than before.
         remove_record(out)
         _write_new(out, matching, matches, new)
-    added = {name: state.about[name] for name in ("made_from", "texts", "new_matches") if name in state.about}
-    if "clusters" in state.about:
-        added["changed_clusters"] = state.about["clusters"]
+    about, added = state.about, dict[str, Any]()
+    if about.made_from is not None:
+        added["made_from"] = about.made_from
+    if about.arrival is not None:
+        added |= about.arrival.changes
+        if about.arrival.clusters is not None:
+            added["changed_clusters"] = about.arrival.changed_clusters
     record = write_outcome(out, replace(made, added=added | dict(made.added)))
     remove_older(out, state)
     return record
@@ -115,12 +119,12 @@ def holds(state: MatchState, matching: Matching) -> bool:
     """Return whether the candidates of a state are those of its texts and labels now."""
     pairs = zip(_labelled(matching), (state.yes, state.no), strict=True)
     same = task_name(matching.task) == state.task and all(np.array_equal(one, other) for one, other in pairs)
-    return same and state.about.get("cells") == cells_of(matching).get("cells")
+    return same and state.about.cells == cells_of(matching)
 
 
-def cells_of(matching: Matching) -> dict[str, str]:
-    """Return what a state says of the cells of its texts; {} without a matcher, which alone compares them."""
-    return {} if matching.model.model.matcher is None else {"cells": digest_of_cells(matching.task)}
+def cells_of(matching: Matching) -> str | None:
+    """Return the digest of the cells of the texts; None without a matcher, which alone compares them."""
+    return None if matching.model.model.matcher is None else digest_of_cells(matching.task)
 
 
 def _labelled(matching: Matching) -> tuple[np.ndarray, np.ndarray]:

@@ -15,20 +15,20 @@ leaves the old state or the new one.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.apps.matching.clusters.nodes import Nodes
-from al_ray.apps.matching.clusters.rules import ClusterRules
+from al_ray.apps.matching.incremental.about import CLUSTERS as CLUSTER_COUNTS
+from al_ray.apps.matching.incremental.about import TEXTS, StateAbout
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
-from al_ray.core.scorer import Floats
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
 from al_ray.datasets.strings import Strings, as_array
 from al_ray.datasets.task_folder import read_task
@@ -50,24 +50,7 @@ PARTS = {
 RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | None, "canonical": str}
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
-CURE = "restore it, or match all texts again with another `out`"
-
-
-@dataclass(frozen=True)
-class ScoredPairs:
-    """Distinct pairs (n, 2) of rows with their scores (n,).
-
-    other: their cosines (n,), where a matcher or a neighbourhood gives scores that are none.
-    """
-
-    pairs: Pairs
-    scores: Floats
-    other: Floats | None = None
-
-    @property
-    def cosines(self) -> Floats:
-        """Return the cosines (n,), which are the scores unless others are given."""
-        return self.scores if self.other is None else self.other
+FIX = "restore it, or match all texts again with another `out`"
 
 
 @dataclass(frozen=True)
@@ -77,8 +60,7 @@ class MatchState:
     number: of the state, from 1. task: name of the folder of its texts. candidates: the pairs that may be matches, with
     rows of that task. yes, no: (n, 2) pairs whose labels overruled the model. clusters: (nodes,) ids of the clusters;
     of two tables the right texts follow the left ones, and earlier versions have none. next_cluster: first id that was
-    never used. about: the model, the rules, the columns of the tables, and the counts of changes, as JSON; with a
-    matcher also `cells` (digest_of_cells).
+    never used. about: the model, the rules, the columns of the tables, and the counts of changes.
     """
 
     number: int
@@ -88,7 +70,7 @@ class MatchState:
     no: Pairs
     clusters: Rows
     next_cluster: int
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: StateAbout
 
 
 def task_name(task: Task) -> str:
@@ -106,7 +88,7 @@ def digest_of_cells(task: Task) -> str:
     return content.hexdigest()
 
 
-def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
+def check_not_extended(folder: StoragePath, made_from: str, task: Task) -> int:
     """Return the number of the state of a match folder, 0 without one.
 
     WrongFolder if it is of other texts or of another model, or if `match_into` has changed the texts: a command that
@@ -114,7 +96,7 @@ def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
     """
     if not (folder / STATE).exists():
         return 0
-    state = read_json(folder / STATE, FIELDS, CURE)
+    state = read_json(folder / STATE, FIELDS, FIX)
     if state["about"].get("made_from") != made_from:
         raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another `out`")
     if state["task"] != task_name(task):
@@ -132,18 +114,23 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     if not (folder / STATE).exists():
         raise BadOption(
             f"{folder} holds no matches of tables to which new texts can be added; match the known ones first, by "
-            "`al_ray.match`, without `search.kind='knn'` and without `oracle`"
+            "`al_ray.match`, without `MatchOptions.search.kind='knn'` and without `MatchOptions.oracle`"
         )
-    about = read_json(folder / STATE, FIELDS, CURE)
+    about = read_json(folder / STATE, FIELDS, FIX)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
-        check_fields(f"the field about of {folder / STATE}", part, names, CURE)
+        check_fields(f"the field about of {folder / STATE}", part, names, FIX)
+    for name, names in (("texts", TEXTS), ("clusters", CLUSTER_COUNTS)):
+        # Only new texts bring them.
+        if name in about["about"]:
+            place = f"the field {name} of the field about of {folder / STATE}"
+            check_fields(place, about["about"][name], dict.fromkeys(names, int), FIX)
     rules = about["about"]["rules"]
     # Earlier versions kept the clustering alone.
-    check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, CURE)
+    check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, FIX)
     cutoff = rules["cutoff"]
-    check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
+    check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, FIX)
     if isinstance(cutoff["precision"], dict):
-        check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
+        check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, FIX)
     inner = folder / _name(about["number"])
     # Earlier versions kept cosines with a matcher alone, and did not say so.
     has_cosines = about.get("cosines", "cells" in about["about"])
@@ -155,16 +142,16 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     candidates = ScoredPairs(_pairs(found), found["score"].to_numpy(), cosines)
     state = MatchState(
         about["number"], about["task"], candidates, pairs[yes], pairs[~yes], clusters,
-        about["next_cluster"], about["about"],
+        about["next_cluster"], StateAbout.of_dict(about["about"]),
     )  # fmt: skip
-    task = read_task(file_in(folder, about["task"], folder / STATE, CURE))
-    columns = ClusterRules.kept(rules).columns
+    task = read_task(file_in(folder, about["task"], folder / STATE, FIX))
+    columns = state.about.rules.clusters.columns
     return state, _with_columns(task, inner / COLUMNS, columns) if columns else task
 
 
 def _with_columns(task: Task, path: StoragePath, names: Sequence[str]) -> Task:
     """Return a task with the columns of its texts."""
-    table = read_parquet(path, pa.schema([(name, pa.large_string()) for name in names]), cure=CURE)
+    table = read_parquet(path, pa.schema([(name, pa.large_string()) for name in names]), fix=FIX)
     end = len(task.left)
     left, right = (
         {name: Strings.of([table[name].combine_chunks()[part]]) for name in names}
@@ -191,8 +178,8 @@ def write_state(folder: StoragePath, state: MatchState, task: Task) -> None:
     write_root(
         folder / STATE,
         {
-            "number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about),
-            "cosines": state.candidates.other is not None,
+            "number": state.number, "task": state.task, "next_cluster": state.next_cluster,
+            "about": state.about.as_dict(), "cosines": state.candidates.other is not None,
         },
     )  # fmt: skip
 
@@ -215,7 +202,7 @@ def remove_older(folder: StoragePath, state: MatchState) -> None:
 
 
 @contextmanager
-def removed_if_refused(folder: StoragePath) -> Iterator[None]:
+def removed_on_error(folder: StoragePath) -> Iterator[None]:
     """Remove the tasks and token ids that a command writes if it is refused; objects of an object store stay.
 
     Vectors stay, too: they are found by the digests of model and texts, and take long to make.

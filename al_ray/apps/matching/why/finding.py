@@ -17,18 +17,18 @@ from al_ray.storage.uri import storage_path
 PAIRS = 2**16  # Pairs whose features the shards send at a time.
 
 
-def refuse_why(why: bool, model: MatchingModel) -> None:
+def check_why(why: bool, model: MatchingModel) -> None:
     """Raise BadOption for `why` of a model without a matcher."""
     if not why or model.model.matcher is not None:
         return
-    of, cure = str(model.path), "a run that was made with `RunConfig.matcher='on'`"
+    of, fix = str(model.path), "a run that was made with `RunConfig.matcher='on'`"
     others = ", ".join(map(str, _rounds_with_matcher(model)))
     if others:
         of = f"round {model.round} of {of}{'' if model.round else ', the untrained encoder,'}"
-        cure = f"`round` with one of those that have a matcher: {others}"
+        fix = f"`round` with one of those that have a matcher: {others}"
     raise BadOption(
         f"`why` says what each comparison of a matcher adds to p, and {of} has no matcher: its score is one cosine; "
-        f"leave out `why`, or give {cure}"
+        f"leave out `why`, or give {fix}"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from al_ray.apps.cross_encoder.folder import CrossEncoderFolder, refuse_differences
+from al_ray.apps.cross_encoder.folder import CrossEncoderFolder, check_same_options
 from al_ray.apps.papers.augmentation.options import AugmentConfig, Gold, Line, Silver
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import WrongFolder
@@ -50,7 +50,7 @@ class AugmentFolder:
             raise WrongFolder(f"{self.path} is not the folder of an augmentation; give another `out`")
         # Options that are newer than the folder have their defaults there.
         stored = {**{option.name: option.default for option in fields(AugmentConfig)}, **stored}
-        refuse_differences(self.path, stored, content)
+        check_same_options(self.path, stored, content)
 
     def student(self, name: str) -> StoragePath:
         """Return the path of a student's model, resolved because an actor may run in another working directory."""

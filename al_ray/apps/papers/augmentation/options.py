@@ -171,7 +171,7 @@ class AugmentConfig(EncoderOptions):
         # TrainConfig validates the teacher's options.
         assert self.teaching
 
-    def refuse_unused(self) -> None:
+    def check_unused_options(self) -> None:
         """Raise BadOption for an option other than its default that the sampler does not use."""
         plain = (AugmentConfig.words_from, AugmentConfig.changed)
         if self.sampler not in ("insertion", "substitution") and (self.words_from, self.changed) != plain:

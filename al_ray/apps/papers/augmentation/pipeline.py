@@ -23,7 +23,7 @@ from al_ray.core.naming import option
 from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Floats, refuse_nan, sigmoid
+from al_ray.core.scorer import Floats, check_no_nan, sigmoid
 from al_ray.core.task import Corpus, Split
 from al_ray.datasets.task_folder import sealed
 from al_ray.encoders.cross_encoder import Texts
@@ -132,8 +132,8 @@ def evaluate_student(job: AugmentationJob, actor: Any, model: Model | None, know
 
 def spearman(ones: Floats, others: Floats) -> float:
     """Return Spearman's rank correlation of two (n,) scores, with average ranks for ties; NaN if a side is constant."""
-    refuse_nan(ones)
-    refuse_nan(others)
+    check_no_nan(ones)
+    check_no_nan(others)
     if np.ptp(ones) == 0 or np.ptp(others) == 0:
         return float("nan")
     return float(stats.spearmanr(ones, others).statistic)  # pyright: ignore[reportAttributeAccessIssue]

@@ -23,7 +23,7 @@ from al_ray.encoders.cross_encoder import Texts
 from al_ray.encoders.encoder import TextEncoder, saved
 from al_ray.encoders.hardware import settle_training
 from al_ray.encoders.tokens import Tokens
-from al_ray.encoders.transformer import Encoder, refuse_other_weights
+from al_ray.encoders.transformer import Encoder, check_weights_digest
 from al_ray.encoders.vocabulary import Vocabulary
 from al_ray.training.bi_encoder import batch_cosines, pair_cosines
 from al_ray.training.checkpoint import Checkpoint
@@ -94,7 +94,7 @@ class StudentTrainer:
         """
         encoder = self.untrained(known) if model is None else saved(model.path, self.spec.encoder, self.spec.device)
         if model is not None:
-            refuse_other_weights(model, encoder.digest())
+            check_weights_digest(model, encoder.digest())
         tokens, rows = tokenised(encoder, pairs)
         return pair_cosines(encoder, tokens, tokens, rows)
 

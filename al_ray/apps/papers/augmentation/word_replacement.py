@@ -75,13 +75,13 @@ class Masked:
         """Load the masked language model of the encoder; BadOption if its folder has none."""
         base, self.tokenizer = load_transformer(config)
         self.device, self.config = device, config
-        cure = "give a folder or hub name of a masked language model, or `words_from='embeddings'`"
+        fix = "give a folder or hub name of a masked language model, or `words_from='embeddings'`"
         if self.tokenizer.mask_token is None:
-            raise BadOption(f"`words_from='masked'`: the tokenizer of {config.encoder} has no mask; {cure}")
-        with Loading(f"the masked language model of {config.encoder!r}", BadOption, cure):
+            raise BadOption(f"`words_from='masked'`: the tokenizer of {config.encoder} has no mask; {fix}")
+        with Loading(f"the masked language model of {config.encoder!r}", BadOption, fix):
             model, missing = from_safetensors(AutoModelForMaskedLM, base.config.name_or_path)
         if missing:
-            raise BadOption(f"`words_from='masked'`: {config.encoder} has no head for masked words; {cure}")
+            raise BadOption(f"`words_from='masked'`: {config.encoder} has no head for masked words; {fix}")
         self.model = model.to(device).eval()
         # Only tokens that are whole words. BERT marks the tokens inside a word (##); other families mark first tokens.
         tokens = self.tokenizer.convert_ids_to_tokens(list(range(len(self.tokenizer))))

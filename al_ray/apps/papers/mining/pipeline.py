@@ -22,7 +22,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import saved
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.other_runs import trained
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.storage.files import write_root
 from al_ray.storage.uri import storage_path
 
@@ -65,7 +65,7 @@ def open_job(config: MiningConfig) -> MiningJob:
         )
     task = read_task(storage_path(config.task))
     if config.out is not None:
-        refuse_inside(config.out, storage_path(config.task))
+        check_outside_task(config.out, storage_path(config.task))
     if config.run is not None and trained(config.run, task, "run")[0].matcher == "on":
         raise BadOption(
             f"{option('run', config.run)} has a matcher, which ranks only the candidates of its run; the miner model "

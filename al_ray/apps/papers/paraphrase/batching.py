@@ -13,7 +13,7 @@ def random_batches(component: Rows, size: int, rng: np.random.Generator) -> list
     A last partial batch is dropped; fewer pairs than `size` make one batch. BadOption for fewer than two.
     """
     size = min(size, len(component))
-    _refuse_alone(size)
+    _require_two(size)
     order = rng.permutation(len(component))
     return [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
 
@@ -26,7 +26,7 @@ def separate_batches(component: Rows, size: int, rng: np.random.Generator) -> li
     """
     _, inverse, counts = np.unique(component, return_inverse=True, return_counts=True)
     size = min(size, len(counts))
-    _refuse_alone(size)
+    _require_two(size)
     batches = len(component) // size
     while (fewer := int(np.minimum(counts, batches).sum()) // size) < batches:
         batches = fewer
@@ -45,6 +45,6 @@ def random_negative_pairs(component: Rows, count: int, rng: np.random.Generator)
     return pairs[component[pairs[:, 0]] != component[pairs[:, 1]]]
 
 
-def _refuse_alone(size: int) -> None:
+def _require_two(size: int) -> None:
     if size < 2:
         raise BadOption("a batch needs two pairs of different clusters, and the train split has fewer; give it more")

@@ -71,7 +71,7 @@ class ParaphraseConfig:
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
 
-    def refuse_unused(self) -> None:
+    def check_unused_options(self) -> None:
         """Raise BadOption for an option other than its default that the loss or the miner does not use."""
         for one in fields(self):
             value = getattr(self, one.name)

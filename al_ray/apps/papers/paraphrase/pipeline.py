@@ -21,7 +21,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import filters_of
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
 from al_ray.encoders.hardware import settle_arithmetic, settle_training
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import check_outside_task
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
@@ -35,7 +35,7 @@ def train(
 
     device: "cpu", or "cuda:0".
     """
-    config.refuse_unused()
+    config.check_unused_options()
     check_device(device)
     settle_arithmetic()
     settle_training(device)
@@ -44,7 +44,7 @@ def train(
     elif config.words != ParaphraseConfig.words:
         raise BadOption(f"`words` is for `encoder='cnn'`, and that is {config.encoder}; leave it out")
     task = one_sided(read_task(storage_path(config.task)))
-    refuse_inside(out, storage_path(config.task))
+    check_outside_task(out, storage_path(config.task))
     known = known_of(task, config)
     torch.set_num_threads(config.threads)
     with locked(out):

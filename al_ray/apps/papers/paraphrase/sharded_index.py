@@ -9,7 +9,7 @@ from typing import Any
 
 from al_ray.apps.papers.paraphrase import index
 from al_ray.apps.papers.paraphrase.index import IndexRecall, IndexSpec, RecallTarget, SearchSpec
-from al_ray.cluster.session import refuse_unshared, session
+from al_ray.cluster.session import require_shared_folders, session
 from al_ray.cluster.workers import deploy, get_results, put, stream_results
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.progress import OnProgress
@@ -43,7 +43,7 @@ def build_sharded_index(
     """Encode the questions and write one index file per shard; `spec` is that of an index in one file."""
     specs = [replace(spec, shard=shard, shards=cluster.shards) for shard in range(cluster.shards)]
     with session(cluster, trainers=0):
-        refuse_unshared([Path(spec.out)], cluster)
+        require_shared_folders([Path(spec.out)], cluster)
         with deploy(index.IndexShard, specs, cluster) as shards:
             size = get_results(shards[0].sample_size.remote())
             streams = [stream_results(shard.encode.options(num_returns="streaming").remote()) for shard in shards]
@@ -64,6 +64,6 @@ def build_sharded_index(
 def open_sharded_index(paths: Sequence[Path], threads: int, cluster: ClusterConfig) -> Iterator[ShardedIndex]:
     """Open index files, each on an actor; the actors end with the context."""
     with session(cluster, trainers=0):
-        refuse_unshared(paths, cluster)
+        require_shared_folders(paths, cluster)
         with deploy(index.SearchShard, [SearchSpec(str(path), threads) for path in paths], cluster) as shards:
             yield ShardedIndex(shards)

@@ -97,7 +97,7 @@ class MetricTraining:
             gradients.make()
             adam.step()
             value = float(loss.detach())
-            self._refuse_infinite(value, f"epoch {number}, batch {step} of {len(batches)}: the loss")
+            self._require_finite(value, f"epoch {number}, batch {step} of {len(batches)}: the loss")
             total += value
             self.watch(f"epoch {number}", step, len(batches))
         auc = self.roc_auc()
@@ -155,10 +155,10 @@ class MetricTraining:
         rows = np.unique(np.concatenate(both))
         vectors = embed_rows(self.encoder, self.tokens, rows, unit=False)
         near, far = (negative_distances(vectors, rows, pairs) for pairs in both)
-        self._refuse_infinite(float(near.sum() + far.sum()), "the sum of distances on dev")
+        self._require_finite(float(near.sum() + far.sum()), "the sum of distances on dev")
         return roc_auc(near, far)
 
-    def _refuse_infinite(self, value: float, what: str) -> None:
+    def _require_finite(self, value: float, what: str) -> None:
         if not math.isfinite(value):
             rate = self.config.learning_rate
             raise TrainingFailed(f"{what} is {value}; lower `learning_rate`, which is {rate}")

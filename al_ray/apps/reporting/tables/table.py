@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from al_ray.active_learning.method import Method
 from al_ray.apps.reporting.run_records import Run, Setting
@@ -43,6 +43,10 @@ class Table:
     notes: tuple[str, ...] = ()
     words: int = 1
     paper: frozenset[int] = frozenset()
+
+    def in_words(self, words: Callable[[str], str]) -> "Table":
+        """Return the table with each note as `words` returns it."""
+        return replace(self, notes=tuple(map(words, self.notes)))
 
     @property
     def lines(self) -> list[tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """Matches of records among the known ones of a store, by a model with a matcher."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.serving.answers import KnownMatch, MatchAnswer, WordedPart, WordedReason
 from al_ray.apps.serving.catalogue import Catalogue
 from al_ray.apps.serving.journal import Change
 from al_ray.apps.serving.matcher import Matcher
@@ -19,10 +21,10 @@ from al_ray.apps.serving.records.record_text import cells_of, decoded, encoded
 from al_ray.apps.serving.records.stored_scores import StoredScores
 from al_ray.apps.serving.sides.sides_matcher import SidesMatcher
 from al_ray.apps.serving.store import read_left_texts, read_source
-from al_ray.apps.serving.text_lines import CURE, KnownText
+from al_ray.apps.serving.text_lines import FIX, KnownText
 from al_ray.core.id_order import id_key
 from al_ray.core.scorer import CANDIDATE
-from al_ray.matcher.explanation import Part, explain
+from al_ray.matcher.explanation import Explanation, explain
 from al_ray.matcher.model_file import read_model
 from al_ray.matcher.wording import name_in_words, value_in_words
 from al_ray.storage.uri import storage_path
@@ -65,21 +67,21 @@ class RecordMatcher(Matcher):
         """Return what Matcher says, and the fields of records that are asked about, and of known ones."""
         return super().about() | {"fields": list(self.names.left), "known_fields": list(self.names.right)}
 
-    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    def answer(self, questions: Sequence[Question]) -> list[MatchAnswer]:
         """Return the answers of questions, as Matcher does; those with `why` say what each comparison adds to p."""
         self.follow()
-        answers = list[dict[str, Any]]()
+        answers = list[MatchAnswer]()
         for question in questions:
-            answer: dict[str, Any] = {"model": self.digest, "sequence": self.number, "results": None}
+            answer = MatchAnswer(self.digest, self.number)
             try:
                 asked = self._cells(question)
             except ValueError as error:
-                answers.append(answer | {"error": str(error)})
+                answers.append(replace(answer, error=str(error)))
                 continue
             if question.at_least <= self.number:
                 vectors = self._embed([text_of(cells) for cells in asked], "left")
                 found = [self.records.candidates(*one) for one in zip(asked, vectors, strict=True)]
-                answer["results"] = [self._results(one, question) for one in found]
+                answer = replace(answer, results=[self._results(one, question) for one in found])
             answers.append(answer)
         return answers
 
@@ -94,27 +96,27 @@ class RecordMatcher(Matcher):
                 raise ValueError(f"{name}[{place}]: {error}") from error
         return cells
 
-    def _results(self, found: Compared, question: Question) -> list[dict[str, Any]]:
-        """Return the matches of one record, as JSON. Scores are those that `match` shows."""
+    def _results(self, found: Compared, question: Question) -> list[KnownMatch]:
+        """Return the matches of one record. Scores are those that `match` shows."""
         lowest = -inf if self.cutoff.score == -inf else self.cutoff.score + CANDIDATE
         count = min(int(np.count_nonzero(found.scores >= lowest)), question.limit)
         scores, given = np.maximum(found.scores[:count] - CANDIDATE, 0.0), self.model.calibrated
         probabilities = [None] * count if given is None else given.probability(scores + CANDIDATE).tolist()
         rows, ids, clusters = found.rows[:count].tolist(), self.catalogue.ids, self.catalogue.clusters
         matches = [
-            {"id": ids[row], "score": score, "probability": p, "cluster": clusters[row]}
+            KnownMatch(ids[row], score, p, clusters[row])
             for row, score, p in zip(rows, scores.tolist(), probabilities, strict=True)
         ]
-        if question.why:
-            for match, reason in zip(matches, explain(self.records.matcher, found.features[:count]), strict=True):
-                match["why"] = {"base": reason.base, "parts": [_in_words(one) for one in reason.parts]}
-        return matches
+        if not question.why:
+            return matches
+        reasons = explain(self.records.matcher, found.features[:count])
+        return [replace(match, why=_in_words(reason)) for match, reason in zip(matches, reasons, strict=True)]
 
     def _text(self, stored: str) -> str:
         return text_of(self._known_cells(stored))
 
     def _known_cells(self, stored: str) -> Cells:
-        return decoded(self.names.right, stored, CURE)
+        return decoded(self.names.right, stored, FIX)
 
     def _stored(self, put: Sequence[Put]) -> tuple[tuple[str, str], ...]:
         if ID in self.names.right and not all(isinstance(given, str) for _, given in put):
@@ -163,11 +165,13 @@ class RecordMatcher(Matcher):
         return super()._catalogue(store)
 
     def _left_side(self, left: Sequence[KnownText], store: Path) -> RecordSide:
-        cells = [decoded(self.names.left, one.text, CURE) for one in left]
+        cells = [decoded(self.names.left, one.text, FIX) for one in left]
         return RecordSide(cells, self._encoded([text_of(one) for one in cells], "left", store))
 
 
-def _in_words(part: Part) -> dict[str, Any]:
-    """Return a part of why a record matches, as people read it."""
-    name, value = name_in_words(part.name), value_in_words(part.name, part.value)
-    return {"comparison": name, "value": value, "adds": part.adds}
+def _in_words(reason: Explanation) -> WordedReason:
+    """Return why a record matches, as people read it."""
+    parts = (
+        WordedPart(name_in_words(part.name), value_in_words(part.name, part.value), part.adds) for part in reason.parts
+    )
+    return WordedReason(reason.base, tuple(parts))

@@ -18,7 +18,7 @@ def encoded(names: Sequence[str], cells: Cells) -> str:
     return json.dumps(dict(zip(names, cells, strict=True)), ensure_ascii=False) if names else cells[0]
 
 
-def decoded(names: Sequence[str], text: str, cure: str) -> Cells:
+def decoded(names: Sequence[str], text: str, fix: str) -> Cells:
     """Return the cells of a record; BadFile for a text that `encoded` did not make with these fields."""
     if not names:
         return (text,)
@@ -26,7 +26,7 @@ def decoded(names: Sequence[str], text: str, cure: str) -> Cells:
         content = json.loads(text)
         return tuple(content[name] for name in names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadFile(f"a known text is no record of {', '.join(names)} ({error!r}); {cure}") from error
+        raise BadFile(f"a known text is no record of {', '.join(names)} ({error!r}); {fix}") from error
 
 
 def cells_of(names: Sequence[str], record: Mapping[str, Any] | str) -> Cells:

@@ -104,7 +104,7 @@ class StoredScores:
 
     def _fits(self, about: Path) -> bool:
         """Return whether a folder has scores that only the known records distinguish from these."""
-        return read_json(about, {"beside": str}, _cure(about.parent))["beside"] == self._beside
+        return read_json(about, {"beside": str}, _fix(about.parent))["beside"] == self._beside
 
     def _use_earlier(self, folder: Path) -> bool:
         """Take over the scores of records that are there now, too; False if these are few."""
@@ -140,7 +140,7 @@ class StoredScores:
     def _read(self, folder: Path) -> Best:
         arrays = [_array(folder, f"{number}.npy") for number in self._numbers]
         if len({len(array) for array in arrays}) > 1 or arrays[0].shape != arrays[1].shape:
-            raise BadFile(f"the files in {folder} do not fit together; {_cure(folder)}")
+            raise BadFile(f"the files in {folder} do not fit together; {_fix(folder)}")
         floors = _array(folder, FLOORS) if (folder / FLOORS).exists() else [array[:, -1] for array in arrays[::2]]
         best = list[BestScores]()
         for number, counts in enumerate(self.records.counts):
@@ -189,8 +189,8 @@ def _array(folder: Path, name: str) -> np.ndarray:
     try:
         return np.array(load_array(folder / name))
     except (OSError, ValueError) as error:
-        raise BadFile(f"{folder / name} cannot be read ({error}); {_cure(folder)}") from error
+        raise BadFile(f"{folder / name} cannot be read ({error}); {_fix(folder)}") from error
 
 
-def _cure(folder: Path) -> str:
+def _fix(folder: Path) -> str:
     return f"delete {folder} and start again"

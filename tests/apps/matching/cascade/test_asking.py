@@ -6,6 +6,8 @@ import pytest
 from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES, CandidateEdges, assign
 from al_ray.apps.matching.cascade.asking import Verdicts, choose_questions
 from al_ray.apps.matching.cascade.band import Band
+from al_ray.core.pairs import as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 
 BAND = Band(0.2, 0.8, 0.55, ("", ""))
 # Two tables: 0-0 is sure, and so its texts are settled; 1-1 and 2-2 are matches of the model, the others are not.
@@ -18,7 +20,7 @@ def edges(decisions: dict[int, int] | None = None, symmetric: bool = False) -> C
     by = np.full(len(LEFT), BY_MODEL, dtype=np.uint8)
     for place, word in (decisions or {}).items():
         by[place] = word
-    return CandidateEdges(LEFT, RIGHT + 10 * symmetric, SCORES, symmetric, by)
+    return CandidateEdges(ScoredPairs(as_pairs(LEFT, RIGHT + 10 * symmetric), SCORES), symmetric, by)
 
 
 def test_pairs_whose_answer_is_most_likely_to_change_the_result_come_first():

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from al_ray.apps.matching.assignment_rules import Cutoff
 from al_ray.apps.matching.cascade.band import choose_band
-from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def judge(setting, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "judge", raising=False)
-    judge = import_module("judge")
+    judge: Any = import_module("judge")
     words = ("yes", "no", "unsure")
     judge.answers |= {setting.key(pair): words[place % 3] for place, pair in enumerate(setting.scores)}
     return judge
@@ -223,7 +224,7 @@ def test_the_api_takes_the_same_options(setting, judge, tmp_path):
         oracle_options=OracleConfig(pairs_per_call=4, retries=0),
     )  # fmt: skip
     judge.wrong.append(1)
-    with pytest.raises(OracleFailed, match=r"4 of \d+ pairs are answered and stored"):
+    with pytest.raises(OracleFailed, match=r"4 of \d+ pairs of the uncertain scores are answered and stored"):
         al_ray.match(setting.run, options, tmp_path / "out")
     judge.wrong.clear()
     found = al_ray.match(setting.run, options, tmp_path / "out")

@@ -19,6 +19,7 @@ from al_ray.apps.matching.clusters.quality import b_cubed, pairwise_f1
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.graph import components
 from al_ray.core.pairs import as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 
 TEXTS = 9
 ROWS = st.integers(0, TEXTS - 1)
@@ -33,7 +34,8 @@ def pairs_of(*pairs):
 
 
 def edges_of(texts, *edges):
-    return Edges.of(texts, pairs_of(*[edge[:2] for edge in edges]), [edge[2] for edge in edges])
+    scores = np.array([edge[2] for edge in edges], dtype=np.float64)
+    return Edges.of(texts, ScoredPairs(pairs_of(*[edge[:2] for edge in edges]), scores))
 
 
 def eighths(edges):
@@ -51,7 +53,7 @@ def together(labels):
 def greedy_twin(edges, cutoff, missing, decisions):
     """One merge at a time, with every mean computed anew over all pairs of texts, in fractions."""
     no = {tuple(sorted(pair)) for pair in decisions.no.tolist()}
-    scores = dict(zip(map(tuple, edges.pairs.tolist()), map(Fraction, edges.similarities.tolist()), strict=True))
+    scores = dict(zip(map(tuple, edges.pairs.tolist()), map(Fraction, edges.scores.tolist()), strict=True))
     units = components(edges.texts, decisions.yes)
     groups = [np.flatnonzero(units == unit).tolist() for unit in np.unique(units)]
     while True:
@@ -70,7 +72,7 @@ def greedy_twin(edges, cutoff, missing, decisions):
 def test_edges_are_sorted_and_the_highest_similarity_of_a_repeated_pair_counts():
     edges = edges_of(4, (3, 1, 0.5), (0, 2, 0.75), (1, 3, 0.875), (2, 2, 1.0))
     assert edges.pairs.tolist() == [[0, 2], [1, 3]]
-    assert edges.similarities.tolist() == [0.75, 0.875]
+    assert edges.scores.tolist() == [0.75, 0.875]
 
 
 def test_a_similarity_that_is_not_finite_is_refused():
@@ -137,9 +139,9 @@ def test_average_linkage_equals_scipys_on_distinct_similarities(seed):
     rng = np.random.default_rng(seed)
     pairs = pairs_of(*combinations(range(20), 2))
     pairs = pairs[rng.random(len(pairs)) < 0.4]
-    edges = Edges.of(20, pairs, rng.uniform(0.3, 1.0, len(pairs)))
+    edges = Edges.of(20, ScoredPairs(pairs, rng.uniform(0.3, 1.0, len(pairs))))
     distances = np.ones((20, 20))
-    for (left, right), similarity in zip(edges.pairs, edges.similarities, strict=True):
+    for (left, right), similarity in zip(edges.pairs, edges.scores, strict=True):
         distances[left, right] = distances[right, left] = 1 - similarity
     np.fill_diagonal(distances, 0)
     groups = fcluster(linkage(squareform(distances), "average"), 1 - 0.4, "distance")
@@ -231,7 +233,7 @@ def test_bridges_equal_a_slow_twin_that_removes_each_edge(scores, yes):
 
 def test_every_inner_edge_of_a_long_chain_in_random_order_is_a_bridge():
     rows = np.random.default_rng(0).permutation(20_000)
-    edges = Edges.of(len(rows), as_pairs(rows[:-1], rows[1:]), np.full(len(rows) - 1, 0.5))
+    edges = Edges.of(len(rows), ScoredPairs(as_pairs(rows[:-1], rows[1:]), np.full(len(rows) - 1, 0.5)))
     # All but the edges of both ends.
     assert len(figures(edges, np.zeros(len(rows), dtype=np.int64), 0.0).bridges) == len(rows) - 3
 

@@ -13,6 +13,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.graph import components
 from al_ray.core.labels import YES
 from al_ray.core.pairs import NO_PAIRS, as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 from tests.apps.matching.incremental.loops import Matcher
 
 TEXTS = 8
@@ -24,7 +25,7 @@ SOURCES = st.lists(st.sampled_from(["A", "B", "C", ""]), min_size=TEXTS, max_siz
 
 def edges_of(texts, *edges):
     pairs = as_pairs(*(np.array([edge[side] for edge in edges], dtype=np.int64) for side in (0, 1)))
-    return Edges.of(texts, pairs, np.array([edge[2] for edge in edges], dtype=np.float64))
+    return Edges.of(texts, ScoredPairs(pairs, np.array([edge[2] for edge in edges], dtype=np.float64)))
 
 
 def pairs_of(pairs):
@@ -37,7 +38,7 @@ def twin(edges, first, yes, sources):
         set(np.flatnonzero(components(TEXTS, yes) == unit).tolist()) for unit in np.unique(components(TEXTS, yes))
     ]
     early = {frozenset(pair) for pair in first.tolist()}
-    scored = zip(map(tuple, edges.pairs.tolist()), edges.similarities.tolist(), strict=True)
+    scored = zip(map(tuple, edges.pairs.tolist()), edges.scores.tolist(), strict=True)
     for pair, _ in sorted(scored, key=lambda edge: (frozenset(edge[0]) not in early, -edge[1], edge[0])):
         one, other = (next(group for group in groups if node in group) for node in pair)
         there = [{sources[node] for node in group} - {""} for group in (one, other)]

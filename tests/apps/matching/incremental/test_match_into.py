@@ -157,7 +157,7 @@ def test_a_command_that_was_stopped_is_resumed(ran, monkeypatch, tmp_path):
         assert (tmp_path / "quiet" / file).read_bytes() == (tmp_path / "stopped" / file).read_bytes()
 
 
-def test_what_cannot_be_added_is_refused_with_a_cure(ran, monkeypatch, capsys, tmp_path):
+def test_what_cannot_be_added_is_refused_with_a_fix(ran, monkeypatch, capsys, tmp_path):
     run, task = ran
     new = table(tmp_path / "new.csv", dict(list(side(task, "left").items())[:3]))
     other = "" if task.symmetric else f"--right {table(tmp_path / 'right.csv', side(task, 'right'))}"

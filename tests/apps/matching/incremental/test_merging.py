@@ -7,22 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from al_ray.apps.matching.assignment_rules import Cutoff
+from al_ray.apps.matching.clusters.rules import ClusterRules
+from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import NEW, Side, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.rectangle import rectangles
-from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
+from al_ray.apps.matching.incremental.state import MatchState
 from al_ray.core.pairs import NO_KEYS, NO_PAIRS, as_pairs
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task
 
 # A text is a number, and the score of two texts is a symmetric function of both, with ties.
 IDS = st.sampled_from([f"id{number}" for number in range(8)])
 TEXTS = st.sampled_from("0123456789")
 TABLE = st.dictionaries(IDS, TEXTS, min_size=1, max_size=8)
+# Of no use here.
+ABOUT = StateAbout({}, MatchingRules("all", ClusterRules(), Cutoff(0.5, 9, "a test")), {})
 
 
 def corpus(table: dict[str, str]) -> Corpus:
-    return Corpus(tuple(table), tuple(table.values()))
+    # As tables are matched: in the order of their ids, by which ties are decided.
+    return Corpus(tuple(sorted(table)), tuple(table[name] for name in sorted(table)))
 
 
 def score(one: str, other: str) -> float:
@@ -77,7 +84,7 @@ def test_new_texts_matched_into_known_ones_are_all_texts_matched_at_once(symmetr
     every = range(len(task.left)), range(len(task.right))
     no = {tuple(pair) for pair in pairs_of(labels, task, False).tolist()}
     state = MatchState(
-        1, "task", found_by_loops(task, *every, best, no), NO_PAIRS, pairs_of(labels, task, False), NO_KEYS, 0
+        1, "task", found_by_loops(task, *every, best, no), NO_PAIRS, pairs_of(labels, task, False), NO_KEYS, 0, ABOUT
     )
     for _ in range(2):
         arrived: dict[Side, Corpus] = {"left": corpus(data.draw(TABLE))}
@@ -96,13 +103,13 @@ def test_new_texts_matched_into_known_ones_are_all_texts_matched_at_once(symmetr
             scored = best_of_texts(scored, task.splits["train"].space, (len(task.left), len(task.right)), NO_KEYS)
         assert scored.pairs.tolist() == at_once.pairs.tolist()
         assert scored.scores.tolist() == at_once.scores.tolist()
-        state = MatchState(2, "task", scored, NO_PAIRS, negatives, NO_KEYS, 0)
+        state = MatchState(2, "task", scored, NO_PAIRS, negatives, NO_KEYS, 0, ABOUT)
 
 
 def test_known_texts_without_a_change_are_not_searched_again():
     task = task_of("task", corpus({"a": "1", "b": "2"}), corpus({"x": "3"}), symmetric=False)
     found = ScoredPairs(as_pairs([0], [0]), np.array([0.9]))
-    state = MatchState(1, "task", found, NO_PAIRS, NO_PAIRS, NO_KEYS, 0)
+    state = MatchState(1, "task", found, NO_PAIRS, NO_PAIRS, NO_KEYS, 0, ABOUT)
     grown = grow(task, {"left": corpus({"b": "2", "c": "5"})}, complete=False)
     requery = plan_requery(state, (2, 1), grown, NO_PAIRS, NO_PAIRS, best=False)
     assert (requery.left.tolist(), requery.right.tolist(), requery.kept.pairs.tolist()) == ([2], [], [[0, 0]])
@@ -111,7 +118,7 @@ def test_known_texts_without_a_change_are_not_searched_again():
 
 def test_the_texts_of_a_label_that_changed_are_searched_again():
     task = task_of("task", *[corpus({"a": "1", "b": "2", "c": "4"})] * 2, symmetric=True)
-    state = MatchState(1, "task", ScoredPairs(NO_PAIRS, np.empty(0)), NO_PAIRS, as_pairs([0], [2]), NO_KEYS, 0)
+    state = MatchState(1, "task", ScoredPairs(NO_PAIRS, np.empty(0)), NO_PAIRS, as_pairs([0], [2]), NO_KEYS, 0, ABOUT)
     grown = grow(task, {}, complete=False)
     kept = plan_requery(state, (3, 3), grown, NO_PAIRS, as_pairs([0], [2]), best=False)
     assert not len(kept)

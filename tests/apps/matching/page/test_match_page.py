@@ -27,6 +27,7 @@ from al_ray.apps.matching.page.summary import (
 from al_ray.apps.matching.page.tables import estimate
 from al_ray.apps.matching.why.reasons import Reasons
 from al_ray.cli._shared.called import as_called
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import Part, differences
 from al_ray.matcher.splines import Splines
@@ -74,11 +75,11 @@ def summary_of(
     pairs = np.array(ordered, dtype=np.int64).reshape(-1, 2)
     scores = np.array([edges[pair] for pair in ordered], dtype=np.float64)
     by_label = np.arange(len(pairs)) == 0
-    matches = Matches(pairs, scores, scores, scores.clip(0, 1) if p else None, by_label, ~by_label & by_label)
+    matches = Matches(ScoredPairs(pairs, scores), scores.clip(0, 1) if p else None, by_label, ~by_label & by_label)
     matches = replace(matches, reasons=reasons)
     changed |= {} if reasons is None else {"why": reasons.record}
     nodes, decisions = Nodes(task), Decisions(no=np.array(no, np.int64).reshape(-1, 2))
-    of = Edges.of(len(nodes), nodes.of(pairs), scores)
+    of = Edges.of(len(nodes), ScoredPairs(nodes.of(pairs), scores))
     found = cluster(of, "components", 0.5, 0.0, decisions)
     clustered = found, figures(of, found.labels, 0.0, decisions), found.labels
     about = record(task, len(pairs), int(by_label.sum()), **changed)
@@ -128,7 +129,7 @@ def test_the_summary_counts_texts_and_scores():
 def test_texts_that_are_candidates_without_a_match_have_a_series_of_their_own():
     task = two_tables(WORDS[:3], WORDS)
     pairs = np.array([[0, 0]])
-    matches = Matches(pairs, np.array([0.9]), np.array([0.9]), None, np.array([False]), np.array([False]))
+    matches = Matches(ScoredPairs(pairs, np.array([0.9])), None, np.array([False]), np.array([False]))
     best = best_scores(task, np.array([[0, 0], [1, 0]]), np.array([0.9, 0.7]))
     summary = summarize(matches, task, record(task, 1), best, True)
     assert (summary.matched, summary.without_best) == ((1, 1), 1)

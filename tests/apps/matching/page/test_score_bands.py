@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.matching.page.bands import counts_between, round_edges, score_bands, spaced
+from al_ray.core.scored_pairs import ScoredPairs
 
 
 def matches(scores: list[float], by_label: list[bool] | None = None, p: list[float] | None = None) -> Matches:
@@ -14,7 +15,7 @@ def matches(scores: list[float], by_label: list[bool] | None = None, p: list[flo
     array = np.array(scores, dtype=np.float64)
     pairs = np.arange(2 * len(scores)).reshape(-1, 2)
     own = np.zeros(len(scores), dtype=bool) if by_label is None else np.array(by_label)
-    return Matches(pairs, array, array, None if p is None else np.array(p), own, own & ~own)
+    return Matches(ScoredPairs(pairs, array), None if p is None else np.array(p), own, own & ~own)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from al_ray.apps.matching.page import clusters as shown
 from al_ray.apps.matching.page.clusters import ClusterEdge, SizeGroup, group_sizes, summarize_clusters
 from al_ray.apps.matching.page.examples import TextReader
 from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import Part
 
@@ -26,10 +27,11 @@ def clustered(
     ordered = sorted(edges, key=lambda pair: -edges[pair])
     pairs, scores = np.array(ordered).reshape(-1, 2), np.array([edges[pair] for pair in ordered])
     decisions = Decisions(no=np.empty((0, 2), dtype=np.int64) if no is None else no)
-    of = Edges.of(texts, pairs, scores)
+    scored = ScoredPairs(pairs, scores)
+    of = Edges.of(texts, scored)
     found = cluster(of, "components", 0.5, 0.0, decisions)
     by_label, by_rule = np.zeros((2, len(pairs)), dtype=bool)
-    matches = Matches(pairs, scores, scores, None, by_label, by_rule)
+    matches = Matches(scored, None, by_label, by_rule)
     # Ids that are no rows, as after other clusters have gone.
     return matches, found, figures(of, found.labels, 0.0, decisions), 100 + found.labels
 

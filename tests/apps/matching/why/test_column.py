@@ -12,6 +12,7 @@ from al_ray.apps.matching.folder import CHUNK_OF_WHY, MATCHES, Matches, write_ma
 from al_ray.apps.matching.why.column import SHOWN, WHY, in_words, why_column
 from al_ray.apps.matching.why.reasons import Reasons
 from al_ray.apps.matching.written import read_matches
+from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Corpus, Task
 from al_ray.matcher.explanation import explain
 from al_ray.matcher.splines import Splines
@@ -92,7 +93,7 @@ def test_files_have_the_column_in_parts_and_are_read_as_those_without_it(tmp_pat
     no = np.zeros(count, dtype=np.bool_)
     pairs = np.stack([np.arange(count)] * 2, axis=1)
     scores = of.model.probability(features)
-    plain = Matches(pairs, scores, scores, None, no, no)
+    plain = Matches(ScoredPairs(pairs, scores), None, no, no)
     for texts in (True, False):
         write_matches(tmp_path / "matches", replace(plain, reasons=of), task, texts, FormulaCells(False))
         stored = pq.read_table(tmp_path / "matches.parquet")

@@ -126,7 +126,7 @@ def test_each_round_says_what_changes_p_most(ran):
 
 def test_a_round_without_a_matcher_names_those_that_have_one(ran):
     options = al_ray.MatchOptions(left=ran.root / "left.csv", right=ran.root / "right.csv", at_cosine=0.9, why=True)
-    words = "round 0 of .*run, the untrained encoder, has no matcher.*--round with one of those.* a matcher: 1, 2$"
+    words = "round 0 of .*run, the untrained encoder, has no matcher.*`round` with one of those.* a matcher: 1, 2$"
     with pytest.raises(BadOption, match=words):
         al_ray.match(ran.run, options, ran.root / "none", round=0)
 

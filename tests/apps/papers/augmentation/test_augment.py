@@ -18,8 +18,8 @@ from al_ray.apps.papers.augmentation.samplers import most_silver, sample_pairs
 from al_ray.apps.papers.augmentation.stsb import read_stsb
 from al_ray.apps.papers.augmentation.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.apps.papers.mining.miners import Pool, Random
-from al_ray.cli._augment.options import AugmentCommand
-from al_ray.cli._augment.pipeline import run_command as augment
+from al_ray.cli.augment import AugmentCommand
+from al_ray.cli.augment import run_command as augment
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import Labelled
@@ -339,17 +339,17 @@ def test_a_missing_or_empty_file_of_the_benchmark_is_named(tmp_path):
         ({"gold": None}, "give the gold pairs"),
         ({"task": "task"}, "give the gold pairs"),
         ({"labels": "stated"}, "give the gold pairs"),
-        ({"gold": "glue:x"}, "--gold is 'glue:x'; give stsb:FOLDER"),
-        ({"gold": "stsb:"}, "--gold is 'stsb:'; give stsb:FOLDER"),
+        ({"gold": "glue:x"}, "`gold` is 'glue:x'; give stsb:FOLDER"),
+        ({"gold": "stsb:"}, "`gold` is 'stsb:'; give stsb:FOLDER"),
         ({"gold_pairs": 1}, "`gold_pairs` is 1; give at least 2"),
         ({"per_text": 0}, "`per_text` is 0"),
         ({"changed": 2.0}, "`changed` is 2"),
         ({"changed": 0.5}, "`words_from` and `changed` are for `sampler='insertion'` and `sampler='substitution'`"),
         ({"words_from": "masked", "sampler": "bm25"}, "`words_from` and `changed` are for `sampler='insertion'`"),
-        ({"words": 7, "encoder": "random-bert"}, "--words is for --encoder cnn, and that is random-bert"),
+        ({"words": 7, "encoder": "random-bert"}, "`words` is for `encoder='cnn'`, and that is random-bert"),
         ({"fresh_layers": 1}, "`fresh_layers=1`: all weights of cnn-8 are random"),
         ({"words_from": "masked", "sampler": "insertion"}, "has no mask"),
-        ({"teacher": "cnn"}, "--teacher cnn is not a transformer"),
+        ({"teacher": "cnn"}, "`teacher='cnn'` is not a transformer"),
         ({"encoder": "random-bert", "encoder_layers": 1, "fresh_layers": 2}, "random-bert has 1 layers; give fewer"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from al_ray.apps.papers.mining.options import MiningConfig
 from al_ray.apps.papers.mining.task_pool import mining_task
-from al_ray.cli._mine.pipeline import run_command
+from al_ray.cli.mine import run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.reader import TableFormat

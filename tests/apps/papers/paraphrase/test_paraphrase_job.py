@@ -10,8 +10,7 @@ import pytest
 
 from al_ray.apps.papers.paraphrase.comparison import compared, points
 from al_ray.apps.papers.paraphrase.folder import ParaphraseFolder
-from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Train
-from al_ray.cli._paraphrase.pipeline import run_command
+from al_ray.cli.paraphrase import Compare, Evaluate, Index, Search, Train, run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task, write_task
@@ -184,7 +183,7 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(copy, spoil, wo
         run_command(Search(copy, question="why?"))
 
 
-def test_an_index_from_before_they_were_measured_is_refused_with_the_cure(copy):
+def test_an_index_from_before_they_were_measured_is_refused_with_the_fix(copy):
     about = copy / "index" / "index.json"
     content = json.loads(about.read_text())
     del content["recall"]

@@ -20,8 +20,8 @@ from al_ray.apps.papers.reproduction.targets import Part, extended_axes, parts
 from al_ray.apps.reporting.published import paper_results
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.apps.reporting.run_records import TaskSummary
-from al_ray.cli._reproduce.options import ConcatConfig, ReproduceCommand
-from al_ray.cli._reproduce.pipeline import run_command as reproduce
+from al_ray.cli.reproduce import ConcatOptions, ReproduceCommand
+from al_ray.cli.reproduce import run_command as reproduce
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
@@ -127,20 +127,22 @@ def asked(tmp_path_factory) -> ReproduceCommand:
     """A small table 4 of one seed."""
     folder = tmp_path_factory.mktemp("reproduce")
     write_task(synthetic_task(160, 0), folder / "task", {})
-    return ReproduceCommand(
-        target="table4", task=str(folder / "task"), out=folder / "out", seeds=1, rounds=2, first_batch=16,
-        encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
-        search=SearchConfig(neighbours=5, block=16),
+    config = RunConfig(
+        task=str(folder / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16),
         training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev", "test"), near_neighbours=2, random_pairs=20, examples=0),
+    )  # fmt: skip
+    return ReproduceCommand(
+        target="table4", config=config, out=folder / "out", seeds=1,
         cluster=ClusterConfig(timeout=600), scheduling=GridConfig(concurrent=2, failures=0),
-        concat=ConcatConfig(epochs=1, batch=16, near_pairs=30, random_pairs=20),
+        concat=ConcatOptions(epochs=1, batch=16, near_pairs=30, random_pairs=20),
     )  # fmt: skip
 
 
 def test_a_table_without_its_split_or_its_seeds_is_refused(asked):
     with pytest.raises(BadOption, match=r"--evaluation.splits lacks test"):
-        reproduce(replace(asked, evaluation=EvaluationConfig(splits=("dev",))))
+        reproduce(replace(asked, config=replace(asked.config, evaluation=EvaluationConfig(splits=("dev",)))))
     with pytest.raises(BadOption, match="`seeds`"):
         reproduce(replace(asked, seeds=0))
     assert not Path(str(asked.out)).exists()
@@ -163,7 +165,7 @@ def test_a_dry_run_says_what_there_is_to_do_and_starts_nothing(asked, capsys):
 
 
 @pytest.mark.slow
-def test_targets_are_printed_and_kept_and_nothing_is_done_twice(in_process, asked, capsys):
+def test_targets_are_printed_and_kept_and_nothing_is_done_twice(in_process, drawn, asked, capsys):
     out = Path(str(asked.out))
     for target in ("table2", "table3", "figure3"):
         assert reproduce(replace(asked, target=target))

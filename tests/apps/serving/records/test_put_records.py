@@ -55,7 +55,7 @@ def served(options: ServeOptions) -> Iterator[tuple[TestClient, PlainService]]:
 
 def scores(matcher, row: tuple[str, object]) -> dict[str, float]:
     [answer] = matcher.answer([asked(row)])
-    return {one["id"]: one["score"] for one in answer["results"][0]}
+    return {one.id: one.score for one in answer.found[0]}
 
 
 def test_after_changes_answers_are_those_of_match_and_of_a_start_with_the_new_table(ran, monkeypatch, tmp_path):
@@ -170,7 +170,7 @@ def test_all_records_can_go_and_others_come(ran, tmp_path):
         assert same.json() == {"sequence": 0, "added": 0, "changed": 0, "same": 3}
         assert client.request("DELETE", "/texts", json={"ids": list(rows)}).json()["removed"] == len(rows)
         assert client.post("/match", json=question).json()["results"] == [[]]
-        assert load_matcher(options, open_model(run)).answer([asked(ASKED["new"])])[0]["results"] == [[]]
+        assert load_matcher(options, open_model(run)).answer([asked(ASKED["new"])])[0].results == [[]]
         # Removed and put again between two answers: in no cluster, but otherwise as before.
         first = next(iter(rows))
         client.put("/texts", json=body({first: rows[first], "other": ("x", "")}))
@@ -211,7 +211,7 @@ def test_texts_of_a_matcher_on_one_column_are_put_as_texts(in_process, tmp_path)
         )  # fmt: skip
         with served(fresh) as (_, anew):
             [found], [expected] = (
-                one.answer([Question(("amber lamp",), 1000)])[0]["results"] for one in (service.matcher, anew.matcher)
+                one.answer([Question(("amber lamp",), 1000)])[0].found for one in (service.matcher, anew.matcher)
             )
-            assert [one["id"] for one in found] == [one["id"] for one in expected]
-            assert [one["score"] for one in found] == pytest.approx([one["score"] for one in expected], abs=1e-12)
+            assert [one.id for one in found] == [one.id for one in expected]
+            assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=1e-12)

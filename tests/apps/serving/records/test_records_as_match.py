@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_a_record_has_the_scores_of_match(ran, monkeypatch, tmp_path):
         expected = match_of(run, monkeypatch, tmp_path / name, sides, row)
         # p has steps of 2e-10. The cosine, which orders equal p, has other last bits where texts are encoded in others'
         # company: it moves a score by less than 1e-12.
-        found = {one["id"]: one["score"] for one in answer["results"][0]}
+        found = {one.id: one.score for one in answer.found[0]}
         assert found == pytest.approx(expected, rel=0, abs=1e-12)
         assert len(expected) >= 5
         if "right" not in sides and name == "same":
@@ -68,13 +69,14 @@ def test_why_sums_to_the_score_and_what_cannot_be_asked_names_its_place(ran, tmp
     fill_store(options, model)
     matcher = load_matcher(options, model)
     [plain, answer] = matcher.answer([asked(ASKED["new"], 3), asked(ASKED["new"], 3, why=True)])
-    assert len(answer["results"][0]) == len(plain["results"][0]) == 3
-    for one, other in zip(answer["results"][0], plain["results"][0], strict=True):
-        why = one.pop("why")
-        assert one == other
-        assert one["score"] == pytest.approx(why["base"] + sum(part["adds"] for part in why["parts"]), abs=2e-6)
+    assert len(answer.found[0]) == len(plain.found[0]) == 3
+    for one, other in zip(answer.found[0], plain.found[0], strict=True):
+        why = one.why
+        assert why is not None
+        assert replace(one, why=None) == other
+        assert one.score == pytest.approx(why.base + sum(part.adds for part in why.parts), abs=2e-6)
         assert {"similarity of letters (3-grams)", "price: relative difference"} <= {
-            part["comparison"] for part in why["parts"]
+            part.comparison for part in why.parts
         }
     for question, error in (
         (
@@ -86,8 +88,8 @@ def test_why_sums_to_the_score_and_what_cannot_be_asked_names_its_place(ran, tmp
         (Question((), 3, records=({"name": {"a": 1}},)), "records[0]: its 'name' is a dict, not text"),
     ):
         [refused] = matcher.answer([question])
-        assert refused["results"] is None
-        assert refused["error"].startswith(error)
+        assert refused.results is None
+        assert refused.error.startswith(error)
 
 
 def test_records_are_asked_over_http(ran, tmp_path):

@@ -65,4 +65,4 @@ def anew(options: ServeOptions) -> dict[str, float]:
     model = open_model(options.model)
     fill_store(options, model)
     [answer] = load_matcher(options, model).answer([asked(ASKED["new"])])
-    return {one["id"]: one["score"] for one in answer["results"][0]}
+    return {one.id: one.score for one in answer.found[0]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.known import fill_store, read_known, refuse_other_store
+from al_ray.apps.serving.known import check_model_of_store, fill_store, read_known
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.questions import Question
 from al_ray.apps.serving.records.record_matcher import load_matcher
@@ -42,7 +42,7 @@ def match_of(run: Path, monkeypatch, folder: Path, sides: dict[str, Rows], text:
 
 def answered(matcher, *texts: str) -> list[dict[str, float]]:
     [answer] = matcher.answer([Question(texts, 1000)])
-    found = [[(one["id"], one["score"]) for one in results] for results in answer["results"]]
+    found = [[(one.id, one.score) for one in results] for results in answer.results]
     assert all(one == sorted(one, key=lambda match: -match[1]) for one in found)
     return [dict(one) for one in found]
 
@@ -123,7 +123,7 @@ def test_what_lacks_the_left_texts_is_refused(in_process, make_task, tmp_path):
     source = read_source(options.store)
     assert source is not None
     with pytest.raises(BadOption, match=r"the store has no left texts, .*; give another `store`"):
-        refuse_other_store(open_model(run), source)
+        check_model_of_store(open_model(run), source)
     copy = tmp_path / "copy"
     shutil.copytree(run / "round-001" / "model", copy)
     with pytest.raises(BadOption, match=r"is a copy of a model, .*; give `known` a folder of matches"):

@@ -1,0 +1,1 @@
+"""Audits of clusters: what match delivers, from a few of its records with their clusters and candidates."""

@@ -1,0 +1,1 @@
+"""An audit that is labelled until an interval is narrow enough."""

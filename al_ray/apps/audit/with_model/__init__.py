@@ -1,0 +1,1 @@
+"""An audit that a language model and people label."""
