@@ -11,7 +11,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.cascade.asking import Verdicts
 from al_ray.apps.matching.cascade.band import choose_band
-from al_ray.apps.matching.cascade.oracle import ask_pairs, record_answers
+from al_ray.apps.matching.cascade.oracle import ask_pairs, make_pair_oracle, record_answers
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.apps.matching.cutoff import check_split_bridges, choose_assignment, choose_cutoff, warn_of_no_cutoff
@@ -123,6 +123,9 @@ def match_texts(
     check_made_from(out, made_from)
     check_not_extended(out, made_from, task)
     matching = _matching(options, model, task)
+    if options.oracle is not None:
+        # An oracle that cannot be made is an error before the search, which can take hours.
+        make_pair_oracle(options, task, _answers_folder(options, out), model.config.threads, watch)
     with locked(out) as out, removed_on_error(out), session(cluster_config, trainers=0):
         check_made_from(out, made_from)
         number = check_not_extended(out, made_from, task)
@@ -134,15 +137,25 @@ def match_texts(
             matching, matches, scored, search = _matched(pool, config, pool_of, matching, options.why, ask)
             seen = look(out, pool, options, matching)
         clustered = cluster_texts(matching, matches)
-        about = None
-        if not is_task(options) and options.search.kind != "knn" and options.oracle is None:
-            rules, table = MatchingRules(matching.rule, matching.rules, matching.cutoff), table_record(options, model)
-            about = StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
-        write_first(out, number, matching, scored, clustered, about)
+        write_first(out, number, matching, scored, clustered, _state_about(options, matching, made_from))
         why = {} if matches.reasons is None else {"why": matches.reasons.record}
         added = {"made_from": made_from, "search": search} | seen | why
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added, called))
     return MatchResult(task, matches, record, report)
+
+
+def _state_about(options: MatchOptions, matching: Matching, made_from: str) -> StateAbout | None:
+    """Return what new texts need to know to be added to the matches; None if they cannot be."""
+    if is_task(options) or options.search.kind == "knn" or options.oracle is not None:
+        return None
+    rules = MatchingRules(matching.rule, matching.rules, matching.cutoff)
+    model, table = matching.model, table_record(options, matching.model)
+    return StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
+
+
+def _answers_folder(options: MatchOptions, out: StoragePath) -> StoragePath:
+    """Return the folder of the answers of an oracle."""
+    return options.oracle_answers or out / "oracle"
 
 
 def _matched(
@@ -213,7 +226,7 @@ def _ask(
     verdicts = matching.verdicts
     assert verdicts is not None
     questions = matching.questions(scored)
-    pairs, folder = scored.pairs[questions.order], options.oracle_answers or out / "oracle"
+    pairs, folder = scored.pairs[questions.order], _answers_folder(options, out)
     answers = ask_pairs(options, matching.task, pairs, folder, matching.model.config.threads, watch)
     keys = matching.split.space.keys(pairs)
     yes, no = (np.sort(keys[answers.labels == label]) for label in (YES, NO))

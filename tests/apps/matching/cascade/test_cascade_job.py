@@ -2,19 +2,24 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load, save
 
 import al_ray
 from al_ray.apps.matching.written import read_matches
 from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, OracleFailed
 from al_ray.core.task import Task
+from al_ray.encoders.cross_encoder import CrossEncoder
+from al_ray.training.cross_encoder import PairTrainer, PairTrainerSpec
 from tests.apps.audit.test_audit_job import run_folder
 from tests.apps.matching.test_match_job import cutoff_near, do, labelled, refused, scores_by_loops, tables, written
 from tests.oracles.llm_server import MODEL, serving
@@ -165,6 +170,45 @@ def test_a_limit_of_cost_leaves_the_rest_to_the_model(setting, judge, monkeypatc
     assert sum(map(len, judge.calls)) == 6
 
 
+def test_a_dry_run_sends_no_request_to_a_language_model(setting, judge, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    line = f"{setting.line.replace('judge:label', 'llm')} --llm.model {MODEL} --oracle-dry-run --out out"
+    with serving({}) as server:
+        do(monkeypatch, f"{line} --llm.input-price 2 --llm.output-price 8 --llm.base-url {server.url}")
+        assert server.asked == []
+    printed = capsys.readouterr().out
+    # The pairs of the first request are shown, and those of the second are not.
+    assert [printed.count(f'"{side}":') for side in ("left", "right")] == [4, 4]
+    assert "have no answer yet and would cost at most" in printed
+    assert not (tmp_path / "out/matches.csv").exists()
+    assert not (tmp_path / "out/oracle").exists()
+
+
+def test_a_cross_encoder_decides_and_its_answers_are_kept(setting, judge, letters, monkeypatch, tmp_path):
+    texts = {pair: (setting.texts[pair[0]], setting.texts[pair[1]]) for pair in setting.uncertain}
+    config = TrainingConfig(epochs=1, batch=4, learning_rate=3e-3)
+    trainer = PairTrainer(PairTrainerSpec(replace(letters, max_length=40), config, 0))
+    list(trainer.train([*texts.values()], np.arange(len(texts), dtype=np.uint8) % 2, str(tmp_path / "cross/model")))
+    [file] = (tmp_path / "cross/model").glob("*.safetensors")
+    middle = np.median(CrossEncoder.saved(str(file.parent)).scores([*texts.values()], 1))
+    # Half of these pairs are to be told from the others.
+    weights = load(file.read_bytes())
+    file.write_bytes(
+        save(weights | {"classifier.bias": weights["classifier.bias"] - np.float32(middle)}, {"format": "pt"})
+    )
+    logits = CrossEncoder.saved(str(file.parent)).scores([*texts.values()], 1)
+    line = f"{setting.line.replace('judge:label', f'model:{tmp_path}/cross')} --oracle-answers kept"
+    do(monkeypatch, f"{line} --out one")
+    yes = {pair for pair, logit in zip(texts, logits.tolist(), strict=True) if logit >= 0}
+    assert 0 < len(yes) < len(texts)
+    found = written(tmp_path / "one")
+    assert {pair for pair, row in found.items() if row["decided_by"] == "oracle"} == yes
+    assert not (found.keys() & (setting.uncertain.keys() - yes))
+    monkeypatch.setattr(CrossEncoder, "scores", None)
+    do(monkeypatch, f"{line} --out two")
+    assert (tmp_path / "one/matches.csv").read_bytes() == (tmp_path / "two/matches.csv").read_bytes()
+
+
 def test_a_language_model_decides_and_its_answers_are_kept_as_in_a_run(setting, judge, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     truth = {
@@ -214,6 +258,22 @@ def test_new_texts_are_not_added_to_matches_that_an_oracle_decided(setting, judg
     do(monkeypatch, f"{setting.line} --oracle-budget 0 --out out")
     (tmp_path / "new.csv").write_text("key,words\nx,one more\n")
     assert "and without --oracle" in refused(monkeypatch, capsys, "--into out --left new.csv")
+
+
+def test_an_oracle_is_no_option_of_new_texts(setting, judge, monkeypatch, capsys, tmp_path):
+    do(monkeypatch, f"{setting.line.partition(' --oracle')[0]} --out out")
+    (tmp_path / "new.csv").write_text("key,words\nx,one more\n")
+    error = refused(monkeypatch, capsys, "--into out --left new.csv --oracle judge:label")
+    assert "--oracle goes with" in error
+    assert "leave it out" in error
+    assert judge.calls == []
+
+
+def test_an_oracle_that_is_not_there_is_an_error_before_the_search(setting, judge, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("al_ray.apps.matching.pipeline.deploy_pool", None)
+    line = setting.line.replace("judge:label", "judge:guess")
+    assert "guess of" in refused(monkeypatch, capsys, f"{line} --out out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_api_takes_the_same_options(setting, judge, tmp_path):
