@@ -1,6 +1,9 @@
 """What matchers and the writer answer, as values that cross between processes; bodies.py has them as JSON."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from al_ray.metrics.handover import Choice
 
 
 @dataclass(frozen=True)
@@ -84,3 +87,54 @@ class StoredTable:
     side: str
     text_columns: list[str]
     id_column: str
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """The Faiss index of known texts. recall: the share of the nearest that it finds. compared: texts beside it."""
+
+    index: str
+    nprobe: int
+    recall: float
+    indexed: int
+    compared: int
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """The model of a matcher, and what is known to it.
+
+    model: digest of the weights, the scorer and the cutoff. weights: digest of the weights alone. score: the lowest of
+    a match, None for none; source: what gave it. sequence: of the last change. index: None where all known texts are
+    compared. fields, known_fields: of records that are asked about and of known ones; None if texts are. loading:
+    whether another model is being loaded. problem: why the last one was not.
+    """
+
+    model: str
+    weights: str
+    path: str
+    round: int | None
+    choice: Choice | None
+    score: float | None
+    source: str
+    calibrated: bool
+    texts: int
+    sequence: int
+    index: IndexState | None
+    fields: tuple[str, ...] | None = None
+    known_fields: tuple[str, ...] | None = None
+    loading: bool = False
+    problem: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON values, as `GET /model` answers."""
+        content = {
+            "model": self.model, "weights": self.weights, "path": self.path, "round": self.round,
+            "choice": None if self.choice is None else self.choice.as_dict(),
+            "cutoff": {"score": self.score, "source": self.source}, "calibrated": self.calibrated,
+            "texts": self.texts, "sequence": self.sequence,
+            "search": {"kind": "exact"} if self.index is None else {"kind": "index", **asdict(self.index)},
+        }  # fmt: skip
+        if self.fields is not None and self.known_fields is not None:
+            content |= {"fields": list(self.fields), "known_fields": list(self.known_fields)}
+        return {**content, "loading": self.loading, "problem": self.problem or None}

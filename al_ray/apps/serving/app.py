@@ -12,6 +12,7 @@ the new one, and each batch is answered by one of them.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -24,7 +25,7 @@ from ray.serve.handle import DeploymentHandle
 from al_ray.apps.http.token import VARIABLE, read_token, token_digest
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, ServedModel, StoredTable
 from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api, require
 from al_ray.apps.serving.known import check_model_of_store, fill_store
@@ -136,11 +137,11 @@ class MatcherReplica:
             assert self._matcher is not None
             return await asyncio.to_thread(self._matcher.check, put)
 
-    async def about(self) -> dict[str, Any]:
+    async def about(self) -> ServedModel:
         """Return the model and the known texts. problem: why the last new model was not loaded, or null."""
         self._follow_model()
         assert self._matcher is not None
-        return {**self._matcher.about(), "loading": self._loading is not None, "problem": self._problem or None}
+        return replace(self._matcher.about(), loading=self._loading is not None, problem=self._problem)
 
     def _follow_model(self) -> None:
         """Begin to load the model that the store names, if that is another one and none is being loaded."""
@@ -183,7 +184,7 @@ class ServeService:
         self._first: asyncio.Task[Any] | None = None
         self._loaded = False
 
-    async def about(self) -> dict[str, Any]:
+    async def about(self) -> ServedModel:
         """Return what a replica says of itself; NotReady before the first one is loaded."""
         await self._require_loaded()
         return await _called(self._matcher.about.remote)
@@ -205,7 +206,7 @@ class ServeService:
 
     async def write_table(self) -> StoredTable:
         """Have the writer write a table, with the fields of the model that answers."""
-        fields = (await self.about()).get("known_fields", [])
+        fields = (await self.about()).known_fields or ()
         return await self._stored(self._writer.write_table.remote, fields)
 
     async def _stored(self, call: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

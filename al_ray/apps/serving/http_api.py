@@ -10,7 +10,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from al_ray import __version__
-from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, ServedModel, StoredTable
 from al_ray.apps.serving.bodies import (
     Answer,
     DeleteAnswer,
@@ -70,7 +70,7 @@ def require(checked: Checked) -> Sequence[tuple[str, str]]:
 class Service(Protocol):
     """What answers requests: the replicas of Ray Serve, or in tests the same classes in one process."""
 
-    async def about(self) -> dict[str, Any]:
+    async def about(self) -> ServedModel:
         """Return the model, the known texts and how they are searched; NotReady while they are loaded."""
         ...
 
@@ -169,7 +169,7 @@ def _add_state(api: FastAPI, service: Service, metrics: Metrics, bearer: list[An
     @api.get("/model", responses={401: CODES[401], 503: CODES[503]}, dependencies=bearer)
     async def model() -> dict[str, Any]:
         """Return the model, the cutoff, the number of known texts, and how they are searched, with its recall."""
-        return await service.about()
+        return (await service.about()).as_dict()
 
     @api.get("/metrics", responses={401: CODES[401]}, dependencies=bearer)
     async def figures() -> Response:
@@ -178,8 +178,8 @@ def _add_state(api: FastAPI, service: Service, metrics: Metrics, bearer: list[An
             about = await service.about()
         except NotReady:
             return Response(metrics.text(), media_type=TEXT_FORMAT)
-        metrics.texts.set(about["texts"])
-        metrics.sequence.set(about["sequence"])
+        metrics.texts.set(about.texts)
+        metrics.sequence.set(about.sequence)
         return Response(metrics.text(), media_type=TEXT_FORMAT)
 
 

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.serving.answers import KnownMatch, MatchAnswer
+from al_ray.apps.serving.answers import IndexState, KnownMatch, MatchAnswer, ServedModel
 from al_ray.apps.serving.catalogue import Catalogue, Scored
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
@@ -70,22 +69,19 @@ class Matcher:
         scorers = [None if one is None else one.as_dict() for one in (self.model.model.scorer, self.model.calibrated)]
         return input_digest([self.model.model.digest, *scorers, self.cutoff.score])
 
-    def about(self) -> dict[str, Any]:
-        """Return the model, the cutoff, the number of texts, and how they are searched, as JSON."""
+    def about(self) -> ServedModel:
+        """Return the model, the cutoff, the number of texts, and how they are searched."""
         index = self.catalogue.index
-        search: dict[str, Any] = {"kind": "exact"} if index is None else {
-            "kind": "index", "index": index.factory, "nprobe": index.nprobe, "recall": index.recall,
-            "indexed": index.size, "compared": self.catalogue.beside,
-        }  # fmt: skip
-        score = None if self.cutoff.score == -inf else self.cutoff.score
-        return {
-            "model": self.digest, "weights": self.model.model.digest,
-            "path": str(self.model.path), "round": self.model.round,
-            "choice": None if self.model.choice is None else self.model.choice.as_dict(),
-            "cutoff": {"score": score, "source": self.cutoff.source.replace("`", "")},
-            "calibrated": self.model.calibrated is not None,
-            "texts": len(self.catalogue), "sequence": self.number, "search": search,
-        }  # fmt: skip
+        return ServedModel(
+            model=self.digest, weights=self.model.model.digest,
+            path=str(self.model.path), round=self.model.round, choice=self.model.choice,
+            score=None if self.cutoff.score == -inf else self.cutoff.score,
+            source=self.cutoff.source.replace("`", ""), calibrated=self.model.calibrated is not None,
+            texts=len(self.catalogue), sequence=self.number,
+            index=None if index is None else IndexState(
+                index.factory, index.nprobe, index.recall, index.size, self.catalogue.beside
+            ),
+        )  # fmt: skip
 
     def follow(self) -> None:
         """Take over the changes of the store since the last call.

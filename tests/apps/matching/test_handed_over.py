@@ -177,7 +177,8 @@ def test_serve(ran, tmp_path):
     model = open_model(options.model, options.round)
     make_store(options.store, *read_known(options, model))
     about = Matcher(options, model).about()
-    assert (about["round"], about["choice"]["words"].startswith(UNTRAINED)) == (0, True)
+    assert about.choice is not None
+    assert (about.round, about.choice.words.startswith(UNTRAINED)) == (0, True)
     # A replica that starts later opens the model that the store names, and knows why it was chosen.
     with closing(StoreWriter(options.store)) as writer:
         writer.use_model(ModelName.of(model))

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import gate
-from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, ServedModel, StoredTable
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api, require
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher
@@ -37,7 +37,7 @@ class PlainService:
         self.ready, self.release = True, asyncio.Event()
         self.release.set()
 
-    async def about(self) -> dict[str, Any]:
+    async def about(self) -> ServedModel:
         if not self.ready:
             raise NotReady("the model and the known texts are being loaded")
         return self.matcher.about()
@@ -58,7 +58,7 @@ class PlainService:
         return self.writer.remove(ids)
 
     async def write_table(self) -> StoredTable:
-        return self.writer.write_table_for_matching(self.matcher.about().get("known_fields", ()))
+        return self.writer.write_table_for_matching(self.matcher.about().known_fields or ())
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_only_matches_above_the_cutoff_are_answered(made, tmp_path):
     [answer] = matcher.answer([Question(("abcd",), 50)])
     assert {one.id for one in answer.found[0]} == {one for one, score in expected.items() if score >= cutoff}
     assert {one.probability for one in answer.found[0]} == {None}
-    assert matcher.about()["cutoff"]["source"].startswith("at_score=")
+    assert matcher.about().source.startswith("at_score=")
     with pytest.raises(BadOption, match=r"probabilities, and those of .* are not calibrated"):
         Matcher(replace(matcher.options, at_score=None, at_p=0.5), open_model(run))
 
@@ -119,7 +119,7 @@ def test_above_a_number_of_texts_an_index_is_asked(made, tmp_path):
     matcher = opened(
         run, table(tmp_path / "k.csv", known), tmp_path / "store", exact_texts=10, index="Flat"
     )  # fmt: skip
-    assert matcher.about()["search"] == {
+    assert matcher.about().as_dict()["search"] == {
         "kind": "index", "index": "Flat", "nprobe": 32, "recall": 1.0, "indexed": 20, "compared": 0,
     }  # fmt: skip
     check(matcher, run, known, weight)

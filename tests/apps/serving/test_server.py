@@ -6,7 +6,6 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -15,6 +14,7 @@ from al_ray.apps.http.address import require_token
 from al_ray.apps.http.token import is_token, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import app
+from al_ray.apps.serving.answers import ServedModel
 from al_ray.apps.serving.app import MatcherReplica, WriterReplica
 from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
@@ -137,10 +137,10 @@ def test_the_token_comes_from_a_file_or_the_environment(tmp_path, monkeypatch):
         assert not is_token(header, digest)
 
 
-async def loaded(replica: MatcherReplica) -> dict[str, Any]:
+async def loaded(replica: MatcherReplica) -> ServedModel:
     """What a replica says when it has loaded what it is loading."""
     about = await replica.about()
-    while about["loading"]:
+    while about.loading:
         await asyncio.sleep(0)
         about = await replica.about()
     return about
@@ -154,20 +154,20 @@ def test_a_replica_takes_a_new_model_and_keeps_the_old_one_if_that_cannot_be_loa
         replica = MatcherReplica(options, SimpleNamespace(number=SimpleNamespace(remote=number)))  # type: ignore[arg-type]
         await replica.reconfigure({})
         first = await loaded(replica)
-        assert (first["path"], first["problem"]) == (str(run), None)
+        assert (first.path, first.problem) == (str(run), "")
         # One that is not there: the old one answers on, and the reason is said.
         writer.use_model(ModelName(str(tmp_path / "nowhere"), None))
         await replica.check_health()
         about = await loaded(replica)
-        assert about["model"] == first["model"]
-        assert "nowhere holds no config.json" in about["problem"]
+        assert about.model == first.model
+        assert "nowhere holds no config.json" in about.problem
         june = other_model(run, tmp_path / "june")
         writer.use_model(ModelName.of(open_model(june)))
         second = await loaded(replica)
-        while second["path"] != str(june):
+        while second.path != str(june):
             second = await loaded(replica)
-        assert second["problem"] is None
-        assert second["model"] != first["model"]
+        assert second.problem == ""
+        assert second.model != first.model
 
     writer = made(options)
     writer.use_model(ModelName.of(open_model(run)))
@@ -189,14 +189,14 @@ def test_an_error_of_torch_is_said_and_the_model_is_loaded_again_later(options, 
             context.setattr(replica, "_load", lambda name: torch.empty(2**60))
             await replica.check_health()
             about = await loaded(replica)
-        assert "memory" in about["problem"]
-        assert about["path"] == str(run)
+        assert "memory" in about.problem
+        assert about.path == str(run)
         # Not at once.
-        assert not (await replica.about())["loading"]
+        assert not (await replica.about()).loading
         monkeypatch.setattr(app, "AGAIN", 0.0)
         await replica.check_health()
         about = await loaded(replica)
-        assert (about["path"], about["problem"]) == (str(june), None)
+        assert (about.path, about.problem) == (str(june), "")
 
     writer, june = made(options), other_model(run, tmp_path / "june")
     asyncio.run(swap())

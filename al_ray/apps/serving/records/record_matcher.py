@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.serving.answers import KnownMatch, MatchAnswer, WordedPart, WordedReason
+from al_ray.apps.serving.answers import KnownMatch, MatchAnswer, ServedModel, WordedPart, WordedReason
 from al_ray.apps.serving.catalogue import Catalogue
 from al_ray.apps.serving.journal import Change
 from al_ray.apps.serving.matcher import Matcher
@@ -63,9 +62,9 @@ class RecordMatcher(Matcher):
         self.records = KnownRecords(self.reference, forest, known, others, config, threads)
         StoredScores(options.store / "neighbours", self.records, known, others).use()
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> ServedModel:
         """Return what Matcher says, and the fields of records that are asked about, and of known ones."""
-        return super().about() | {"fields": list(self.names.left), "known_fields": list(self.names.right)}
+        return replace(super().about(), fields=self.names.left, known_fields=self.names.right)
 
     def answer(self, questions: Sequence[Question]) -> list[MatchAnswer]:
         """Return the answers of questions, as Matcher does; those with `why` say what each comparison adds to p."""

@@ -56,7 +56,7 @@ def test_a_text_has_the_scores_of_match_before_and_after_changes(ran, monkeypatc
     fill_store(options, model)
     matcher, other = load_matcher(options, model), load_matcher(options, model)
     assert isinstance(matcher, SidesMatcher)
-    assert matcher.about()["search"] == {"kind": "exact"}
+    assert matcher.about().index is None
     first, *_, last = sides[known_side].values()
     texts = [f"{first} {last}", last, "xyz 12"]
     before = answered(matcher, *texts)
