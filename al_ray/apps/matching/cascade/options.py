@@ -21,7 +21,7 @@ class CascadeOptions:
     oracle: Annotated[str | None, CASCADE] = None
     """Who decides about uncertain pairs: llm (a language model; docs/llm.md), model:PATH (a cross-encoder trained by
     the command train or augment), or module:function such as judge:label (your function). Default: nobody, so the model
-    decides about all pairs (docs/match.md)."""
+    decides about all pairs (docs/match.md). Not with --into."""
     oracle_low: Annotated[float | None, CASCADE, Between(-2, 2)] = None
     """Lowest score of an uncertain pair; pairs below are no matches. Default: the score at which the model's p is
     0.2."""
