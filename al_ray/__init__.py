@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from al_ray.api.evaluation import compare, evaluate
     from al_ray.api.evaluation_sets import prepare_evaluation
     from al_ray.api.exporting import ExportFolder, export_model
+    from al_ray.api.golden import override_golden
     from al_ray.api.grids import GridJob, plan_grid, run_grid
     from al_ray.api.labelling.changes import close_round, correct_labels
     from al_ray.api.labelling.page import annotate
@@ -122,6 +123,7 @@ __all__ = (
     "match",
     "match_into",
     "MatchFolder",
+    "override_golden",
     # A model for other programs.
     "ExportOptions",
     "export_model",
@@ -198,6 +200,7 @@ _MODULES = {
     "load_task": "al_ray.api.tasks",
     "match": "al_ray.api.matching",
     "match_into": "al_ray.api.matching",
+    "override_golden": "al_ray.api.golden",
     "prepare": "al_ray.api.tasks",
     "recipe": "al_ray.core.config.recipes",
     "report": "al_ray.api.reports",

@@ -29,7 +29,13 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.cluster",),
     (
         *("al_ray.apps.annotating", "al_ray.apps.audit", "al_ray.apps.cross_encoder", "al_ray.apps.drift"),
-        *("al_ray.apps.exporting", "al_ray.apps.grid", "al_ray.apps.http", "al_ray.apps.matching"),
+        *(
+            "al_ray.apps.exporting",
+            "al_ray.apps.golden",
+            "al_ray.apps.grid",
+            "al_ray.apps.http",
+            "al_ray.apps.matching",
+        ),
         *("al_ray.apps.planning", "al_ray.apps.reporting", "al_ray.apps.serving"),
         *(f"al_ray.apps.papers.{paper}" for paper in ("augmentation", "mining", "paraphrase", "reproduction")),
     ),
@@ -49,6 +55,8 @@ AMONG_APPS = {
     "al_ray.apps.exporting": {"al_ray.apps.matching", "al_ray.apps.reporting"},
     # It compares the texts of a match with those of training, and annotating labels its suggested pairs.
     "al_ray.apps.drift": {"al_ray.apps.annotating", "al_ray.apps.matching"},
+    # Its pages are some of the other's.
+    "al_ray.apps.golden": {"al_ray.apps.annotating", "al_ray.apps.matching"},
     "al_ray.apps.matching": {"al_ray.apps.reporting"},
     "al_ray.apps.papers.paraphrase": {"al_ray.apps.papers.mining", "al_ray.apps.reporting"},
     "al_ray.apps.grid": {"al_ray.apps.reporting"},
@@ -67,7 +75,7 @@ HOMES = {
         *("al_ray.apps.serving.app", "al_ray.apps.serving.server"),
     },
     "fastapi": {"al_ray.apps.serving.app", "al_ray.apps.serving.http_api", "benchmarks.serving.plain_service"},
-    "starlette": {"al_ray.apps.annotating", "al_ray.apps.serving"},
+    "starlette": {"al_ray.apps.annotating", "al_ray.apps.golden", "al_ray.apps.serving"},
     "uvicorn": {"al_ray.apps.annotating.server", "benchmarks.serving.plain_service"},
     "pydantic": {"al_ray.apps.serving", "benchmarks.serving.plain_service"},
     "prometheus_client": {"al_ray.apps.serving.gate"},

@@ -59,6 +59,18 @@ class MatchFolder:
             raise BadOption(f"{self.path} has no clusters, as an earlier al_ray made it; match its texts again")
         return read_parquet(self.path / "clusters.parquet")
 
+    def golden(self) -> pa.Table:
+        """Return the golden records: cluster, records (how many), and of each field its value, FIELD_from and FIELD_by.
+
+        FIELD_from is the id of the record that the value comes from, FIELD_by the rule that chose it, or who gave it.
+
+        Raises:
+            BadOption: if the options had no `golden`.
+        """
+        if "golden" not in self.record:
+            raise BadOption(f"{self.path} has no golden records; match its texts with `MatchOptions.golden`")
+        return read_parquet(self.path / "golden.parquet")
+
 
 def match(
     model: Run | str | StoragePath,

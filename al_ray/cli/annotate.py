@@ -21,7 +21,8 @@ class AnnotateOptions(al_ray.PageOptions):
     audit: Path | None = None
     """Folder of an audit (jobs.audit sample): its sample is labelled."""
     matches: Path | None = None
-    """Folder of matches (jobs.match --suggest N): the suggested pairs are labelled."""
+    """Folder of matches (jobs.match --suggest N): the suggested pairs are labelled. Values of its golden records
+    (jobs.match --golden) can be overridden."""
     dry_run: bool = False
     """Check all that is given, print what would be labelled, and stop."""
 

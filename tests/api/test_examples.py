@@ -32,6 +32,7 @@ FUNCTIONS += [al_ray.sample_audit, al_ray.annotate, al_ray.estimate_audit]
 FUNCTIONS += [
     al_ray.match,
     al_ray.match_into,
+    al_ray.override_golden,
     al_ray.sample_matches,
     al_ray.sample_clusters,
     al_ray.serve,

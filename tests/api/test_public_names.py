@@ -33,7 +33,7 @@ def test_all_names_exactly_these():
         *("load_matcher", "RecordModel", "RecordScores"),
         *("AuditConfig", "sample_audit", "estimate_audit", "TableOptions", "export_labels", "import_labels"),
         *("label_status", "correct_labels", "close_round", "annotate", "PageOptions"),
-        *("MatchOptions", "match", "match_into", "MatchFolder"),
+        *("MatchOptions", "match", "match_into", "MatchFolder", "override_golden"),
         *("ExportOptions", "export_model", "ExportFolder"),
         *("serve", "ServeOptions"),
         *("plan", "PlanOptions"),

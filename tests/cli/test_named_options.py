@@ -68,6 +68,7 @@ EXCEPTIONS = {
     "al_ray.oracles.cross_encoder.",
     # Rules of clusters that a folder of matches holds were checked by match, which wrote them.
     "al_ray.apps.matching.clusters.canonical.CanonicalRule.parse",
+    "al_ray.apps.matching.golden.",
     # The options of a command of match, whose name begins it.
     "al_ray.apps.matching.model.match_command",
     # The options of a command of run, whose name begins it.

@@ -1,10 +1,11 @@
 """All sheets that one server has people label, in the order in which they are labelled."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from al_ray.apps.annotating.labelling import Labelling, Refused
 from al_ray.apps.annotating.options import PageOptions
@@ -31,6 +32,19 @@ class RunStatus:
     next_step: str = ""
 
 
+@dataclass(frozen=True)
+class ExtraPages:
+    """Further pages of a folder, as another application makes them (web.py has the types of their functions).
+
+    links: address and title of those in the navigation. pages: address -> what shows it. forms: address -> what a form
+    changes, and the fields that it must have.
+    """
+
+    links: tuple[tuple[str, str], ...]
+    pages: Mapping[str, Callable[..., Any]]
+    forms: Mapping[str, tuple[Callable[..., str], tuple[str, ...]]]
+
+
 class Annotator:
     """The sheets of a run or an audit. Every method is called under `locked`."""
 
@@ -40,9 +54,11 @@ class Annotator:
         options: PageOptions,
         status: Callable[[], RunStatus],
         clock: Callable[[], float] = monotonic,
+        extra: "ExtraPages | None" = None,
     ) -> None:
-        """status: of the run. clock: seconds."""
+        """status: of the run. clock: seconds. extra: further pages of the folder."""
         self.source, self.options, self.status, self.clock = source, options, status, clock
+        self.extra = extra
         self.labellings: dict[str, Labelling] = {}
         self._final: set[str] = set()
         self._lock = threading.Lock()

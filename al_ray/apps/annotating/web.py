@@ -34,8 +34,12 @@ def make_application(annotator: Annotator, access: Access) -> Starlette:
     pages: dict[str, Show] = {
         "/": _next,
         "/pair/{code}": _pair,
-        "/disputes": lambda annotator, visitor, request: views.disputes_page(annotator, visitor.name, **_own(visitor)),
-        "/progress": lambda annotator, visitor, request: views.progress_page(annotator, visitor.name, **_own(visitor)),
+        "/disputes": lambda annotator, visitor, request: views.disputes_page(
+            annotator, visitor.name, **page_values(annotator, visitor)
+        ),
+        "/progress": lambda annotator, visitor, request: views.progress_page(
+            annotator, visitor.name, **page_values(annotator, visitor)
+        ),
         "/status": _status,
     }
     forms: dict[str, tuple[Change, tuple[str, ...]]] = {
@@ -46,6 +50,8 @@ def make_application(annotator: Annotator, access: Access) -> Starlette:
         "/retract": (_retract, ("name", "request")),
         "/waive": (_waive, ("request",)),
     }
+    if annotator.extra is not None:
+        pages, forms = {**pages, **annotator.extra.pages}, {**forms, **annotator.extra.forms}
     routes = [
         *(Route(path, _shown(access, annotator, show)) for path, show in pages.items()),
         *(Route(path, _changed(access, annotator, *form), methods=["POST"]) for path, form in forms.items()),
@@ -58,9 +64,13 @@ def make_application(annotator: Annotator, access: Access) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-def _own(visitor: Visitor) -> dict[str, str]:
-    """Return what the forms of a page contain: proof that this server made them, and an id by which they count once."""
-    return {"csrf": visitor.csrf, "request_id": token_hex(8)}
+def page_values(annotator: Annotator, visitor: Visitor) -> dict[str, Any]:
+    """Return what every page of a visitor has: further links, and what its forms contain.
+
+    That is proof that this server made them, and an id by which they count once.
+    """
+    links = () if annotator.extra is None else annotator.extra.links
+    return {"csrf": visitor.csrf, "request_id": token_hex(8), "links": links}
 
 
 def _last(annotator: Annotator, person: str, before: str = "") -> dict[str, Any]:
@@ -75,8 +85,10 @@ def _question(annotator: Annotator) -> dict[str, str]:
     return {"question": annotator.options.question or QUESTION}
 
 
-def _next(annotator: Annotator, visitor: Visitor, request: Request) -> str:
-    values = {**_own(visitor), **_last(annotator, visitor.name)}
+def _next(annotator: Annotator, visitor: Visitor, request: Request) -> str | Response:
+    if annotator.extra is not None and not annotator.labellings:
+        return RedirectResponse(annotator.extra.links[0][0], 303)
+    values = {**page_values(annotator, visitor), **_last(annotator, visitor.name)}
     found = annotator.next_pair(visitor.name)
     if found is None:
         return views.waiting_page(annotator, visitor.name, **values)
@@ -87,7 +99,7 @@ def _next(annotator: Annotator, visitor: Visitor, request: Request) -> str:
 
 def _pair(annotator: Annotator, visitor: Visitor, request: Request) -> str:
     code = request.path_params["code"]
-    values = {**_own(visitor), **_last(annotator, visitor.name, code), **_question(annotator)}
+    values = {**page_values(annotator, visitor), **_last(annotator, visitor.name, code), **_question(annotator)}
     return views.pair_page(annotator.of(code), code, visitor.name, **values)
 
 

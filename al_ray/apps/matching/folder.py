@@ -10,6 +10,11 @@ new_matches.parquet, new_matches.csv after new texts: the matches of new and cha
 changes.csv                          after new texts: clusters that are new, gone, split or merged
 bridges.csv                          with --split-bridges: left_id, right_id and score of the matches that were left out
 undecided.csv                        pairs that the encoder cannot tell apart, which are no matches: ids and texts
+golden.parquet, golden.csv           with --golden: a golden record of each cluster: cluster, records (how many),
+                                     and of each field its value, FIELD_from (the id of the record that has it) and
+                                     FIELD_by (the rule, or who gave it and when); of two tables also FIELD_from_table
+golden_overrides.csv                 with --golden: the values that people gave, and what each does
+golden.overrides.log                 the lines of these (golden/overrides.py)
 deduplicated.csv                     id and text of the canonical text of every cluster; of two tables also table
 matches.html                         a page for a browser: scores, examples, clusters
 match.json                           the model, the cutoff, counts; written last
@@ -26,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -43,6 +49,8 @@ from al_ray.storage.files import in_one_step, make_table, read_json, read_parque
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
+# Arrow creates these functions at import, where type checkers cannot see them.
+compute: Any = pyarrow.compute
 RECORD, PAGE = "match.json", "matches.html"
 MATCHES = pa.schema(
     [
@@ -55,6 +63,8 @@ CLUSTERS = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("canonical"
 DEDUPLICATED = pa.schema([("id", pa.string()), ("text", pa.string())])
 UNDECIDED = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), *TEXTS])
 BRIDGES = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())])
+GOLDEN = "golden"
+OVERRIDES = pa.schema([(name, pa.string()) for name in ("field", "value", "by", "at", "state", "clusters", "records")])
 TABLE, CANONICAL_TABLE = pa.field("table", pa.string()), pa.field("canonical_table", pa.string())
 CHANGES = ("change", "cluster", "clusters")
 CHUNK = 250_000  # Rows of a table that are in memory at a time,
@@ -180,6 +190,40 @@ def write_clusters(
 
     tables = _tables(kept_schema, len(kept), of_texts)
     in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, kept_schema, cells, aside))
+
+
+def write_golden(
+    folder: StoragePath, batches: Iterable[Sequence[Any]], names: Sequence[str], whole: int, cells: FormulaCells
+) -> None:
+    """Write golden records that come in batches of columns with these names, of which the first `whole` are numbers."""
+    kinds = [pa.int64()] * whole + [pa.string()] * (len(names) - whole)
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    _write_both(folder / GOLDEN, schema, (make_table(schema, columns) for columns in batches), cells)
+
+
+def write_golden_overrides(folder: StoragePath, rows: Sequence[Sequence[str]], cells: FormulaCells) -> None:
+    """Write what the values that people gave do: rows with the cells of OVERRIDES; no rows: remove the file."""
+    path = folder / "golden_overrides.csv"
+    if not rows:
+        path.unlink(missing_ok=True)
+        return
+    table = make_table(OVERRIDES, [pa.array(column, pa.string()) for column in zip(*rows, strict=True)])
+    in_one_step(path, lambda aside: _write_tables([table], OVERRIDES, cells, aside))
+
+
+def canonical_records(folder: StoragePath, two: bool) -> Mask:
+    """Return (n,) whether each record of clusters.parquet is the canonical one of its cluster. two: of two tables."""
+    table = read_parquet(folder / "clusters.parquet", fix="match the texts again (`al_ray.match`)")
+    own = compute.equal(table["id"], table["canonical"])
+    if two:
+        own = compute.and_(own, compute.equal(table[TABLE.name], table[CANONICAL_TABLE.name]))
+    return own.to_numpy()
+
+
+def remove_golden(folder: StoragePath) -> None:
+    """Remove the golden records of earlier matches; what people gave stays."""
+    for name in (f"{GOLDEN}.parquet", f"{GOLDEN}.csv", "golden_overrides.csv"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def write_undecided(folder: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells) -> None:

@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
 from al_ray.apps.matching.cascade.options import CascadeOptions
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
+from al_ray.apps.matching.golden.rules import GoldenRules, golden_help
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.config.index import NEIGHBOURS, PROBES, Neighbours, Probes
 from al_ray.core.errors import BadOption
 from al_ray.core.naming import option
-from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
+from al_ray.datasets.tables.format_options import ColumnNames, FieldRules, TablePaths
 from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
@@ -149,6 +150,7 @@ class MatchOptions(CutoffOptions, CascadeOptions):
     """Which text stands for a cluster. score: that of the highest mean score to the others; least-id; complete: the
     most text columns that are not empty, then the most characters; highest:COLUMN, lowest:COLUMN: by number, or by text
     such as 2026-11-27; first:COLUMN=VALUE,VALUE: of the first of these values. Default: score."""
+    golden: FieldRules | None = field(default=None, metadata={"help": golden_help()})
     best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
     """Match the N pairs with the highest scores."""
     search: MatchSearchConfig = field(default_factory=MatchSearchConfig)
@@ -197,6 +199,8 @@ class MatchOptions(CutoffOptions, CascadeOptions):
                 raise BadOption(f"{name} goes with `clusters='components'`; leave out one of the two")
         if self.canonical is not None:
             CanonicalRule.parse(self.canonical)
+        if self.golden is not None:
+            GoldenRules.parse(self.golden)
         if self.suggest is not None and not self.drift:
             raise BadOption(
                 "`suggest` prefers texts unlike training, which `drift=False` does not look for; leave one of them out"

@@ -22,6 +22,7 @@ from al_ray.apps.matching.decisions import PairDecisions, decided_by
 from al_ray.apps.matching.folder import (
     Matches,
     cluster_sizes,
+    remove_golden,
     remove_record,
     write_bridges,
     write_clusters,
@@ -30,6 +31,9 @@ from al_ray.apps.matching.folder import (
     write_record,
     write_undecided,
 )
+from al_ray.apps.matching.golden.fields import GoldenPlan
+from al_ray.apps.matching.golden.records import ClusteredRecords
+from al_ray.apps.matching.golden.writing import write_golden_records
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
@@ -68,6 +72,7 @@ class Matching:
     decisions: PairDecisions
     texts: bool = True
     escape_formulas: bool = False
+    golden: GoldenPlan | None = None
     verdicts: Verdicts | None = None
 
     @property
@@ -290,6 +295,12 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     split = None if matching.rules.split_bridges is None else outcome.clustered.split
     write_bridges(out, nodes, split, cells)
     write_page(out, matches_page(_page_summary(outcome), outcome.called))
-    record = outcome.record | {"formula_cells": 0 if cells.escape else cells.count}
+    record = outcome.record
+    if matching.golden is None:
+        remove_golden(out)
+    else:
+        records = ClusteredRecords(own, outcome.clustered.ids.ids, canonical[labels] == own)
+        record["golden"] = write_golden_records(out, nodes, matching.golden, records, cells)
+    record |= {"formula_cells": 0 if cells.escape else cells.count}
     write_record(out, record)
     return record

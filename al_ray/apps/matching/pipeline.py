@@ -20,6 +20,8 @@ from al_ray.apps.matching.folder import (
     Matches,
     check_made_from,
 )
+from al_ray.apps.matching.golden.fields import GoldenPlan
+from al_ray.apps.matching.golden.overrides import read_overrides
 from al_ray.apps.matching.incremental.about import MatchingRules, StateAbout
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
@@ -122,7 +124,7 @@ def match_texts(
     made_from = input_digest([model.model.digest, task.digest, split.name])
     check_made_from(out, made_from)
     check_not_extended(out, made_from, task)
-    matching = _matching(options, model, task)
+    matching = _matching(options, model, task, out)
     if options.oracle is not None:
         # An oracle that cannot be made is an error before the search, which can take hours.
         make_pair_oracle(options, task, _answers_folder(options, out), model.config.threads, watch)
@@ -200,8 +202,11 @@ def _matched(
     return matching, matches, scored, found.search
 
 
-def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matching:
-    """Return what decides about the pairs of a task; BadOption for options that do not fit to it."""
+def _matching(options: MatchOptions, model: MatchingModel, task: Task, out: StoragePath) -> Matching:
+    """Return what decides about the pairs of a task; BadOption for options that do not fit to it.
+
+    BadFile if overrides of golden records in `out` cannot be read.
+    """
     split = task.split(options.split or "train")
     rule = choose_assignment(options, task.symmetric)
     cutoff = choose_cutoff(options, model, rule)
@@ -213,10 +218,11 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
     check_split_bridges(rules.split_bridges, cutoff)
     warn_of_no_cutoff(cutoff, rule, model)
     decisions = _decisions(model, task, split.name, rules, options.most)
+    golden = _golden_plan(rules.golden, task, table_record(options, model), out) if rules.golden else None
     written = options.texts, options.escape_formulas
     band = choose_band(options, model, cutoff)
     verdicts = None if band is None else Verdicts(band)
-    return Matching(model, task, split, rule, cutoff, rules, decisions, *written, verdicts)
+    return Matching(model, task, split, rule, cutoff, rules, decisions, *written, golden, verdicts)
 
 
 def _ask(
@@ -255,7 +261,7 @@ def match_into(
         check_options_of_into(options, state.about)
         rules = state.about.rules
         table = state.about.table, model.config.max_length, known.symmetric
-        arrived, report = read_arrived(options, *table, rules.clusters.columns)
+        arrived, report = read_arrived(options, *table, state.about.columns)
         if model.model.matcher is not None:
             arrived = typed_as_known(arrived, known)
         grown = grow(known, arrived, options.complete)
@@ -264,10 +270,11 @@ def match_into(
         grown = replace(grown, task=as_matcher_reads(grown.task, options, model))
         split = grown.task.split("train")
         decisions = _decisions(model, grown.task, split.name, rules.clusters, options.most)
-        cutoff = replace(rules.cutoff, count=options.most)
+        cutoff, words = replace(rules.cutoff, count=options.most), rules.clusters.golden
+        golden = None if words is None else _golden_plan(words, grown.task, state.about.table, out)
         matching = Matching(
             model, grown.task, split, rules.assign, cutoff, rules.clusters, decisions, options.texts,
-            options.escape_formulas,
+            options.escape_formulas, golden,
         )  # fmt: skip
         if model.compares_all_again:
             matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
@@ -278,6 +285,12 @@ def match_into(
         added = {} if matches.reasons is None else {"why": matches.reasons.record}
         record = renew(out, Outcome(matching, matches, scored, clustered, added, called), state, grown)
     return MatchResult(grown.task, matches, record, report)
+
+
+def _golden_plan(words: str, task: Task, table: Mapping[str, Any], out: StoragePath) -> GoldenPlan:
+    """Return how golden records are made; an error, before any work, if the overrides of a folder cannot be read."""
+    read_overrides(out)
+    return GoldenPlan.of(words, task, table)
 
 
 def _compare_again(

@@ -53,6 +53,7 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
             "matches.parquet all of them"
         )
     yield from _cluster_lines(record)
+    yield from _golden_lines(record)
     if advice := formula_advice(record.get("formula_cells", 0), "the CSV files"):
         yield advice
 
@@ -138,3 +139,21 @@ def _rule_lines(clusters: Mapping[str, Any], rules: Mapping[str, Any]) -> Iterat
         yield f"matches between two clusters ({one_of}): {clusters['parted']:,}"
     if clusters.get("twice"):
         yield f"clusters with two texts of one {rules['at_most_one']}, by labels: {clusters['twice']:,}"
+
+
+def _golden_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines about golden records."""
+    if "golden" not in record:
+        return
+    golden, counts = record["golden"], record["golden"]["overrides"]
+    yield f"golden records: {golden['records']:,} with {len(golden['rules']):,} fields (golden.csv)"
+    if not counts:
+        return
+    yield f"values of golden records that people gave: {counts.get('in_effect', 0):,} in effect"
+    for state, words in (
+        ("split", "their records are in several clusters now"),
+        ("conflict", "others were given to the same clusters"),
+        ("gone", "their records are not there"),
+    ):
+        if state in counts:
+            yield f"such values that are not used, because {words}: {counts[state]:,} (golden_overrides.csv)"

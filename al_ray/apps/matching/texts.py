@@ -7,6 +7,7 @@ from typing import Any
 
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
 from al_ray.apps.matching.clusters.rules import CLUSTER_OPTIONS, ClusterRules
+from al_ray.apps.matching.golden.fields import text_columns
 from al_ray.apps.matching.incremental.about import StateAbout
 from al_ray.apps.matching.incremental.growth import Side
 from al_ray.apps.matching.incremental.order import sorted_by_id
@@ -39,15 +40,17 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
 
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
-    folder, columns = _task_of(options), ClusterRules.of_options(options).columns
+    folder, rules = _task_of(options), ClusterRules.of_options(options)
     if folder is not None:
-        if columns:
+        if columns := rules.columns(()):
             raise BadOption(
                 f"the column {columns[0]!r} is one of a table, and {option('left', folder)} is a task folder, which "
                 "has none; give the tables of its texts"
             )
         if options.right is not None:
             raise BadOption(f"{option('left', folder)} is a task folder, which has both sides; leave out `right`")
+        if rules.golden is not None:
+            raise BadOption(f"`golden` goes with tables, and {option('left', folder)} is a task folder; leave it out")
         return read_task(folder), Report()
     if options.left is None:
         raise BadOption("`right` is without `left`; give both, or `left` alone")
@@ -57,9 +60,8 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
             "it out"
         )
     # Without dev and test: all texts are matched.
-    task, report = read_own(
-        table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0), columns
-    )
+    source = table_source(options, model.table_options, model.config.max_length)
+    task, report = read_own(source, (1.0, 0.0, 0.0), rules.columns(text_columns({"text_columns": source.text_columns})))
     return sorted_by_id(task), report
 
 

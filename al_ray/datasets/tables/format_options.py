@@ -28,6 +28,8 @@ ColumnNames = Annotated[str, _listed("NAME[,NAME...]")]
 """Names of columns, separated by commas; on a command line also by spaces."""
 TypedNames = Annotated[str, _listed("NAME:TYPE[,NAME:TYPE...]")]
 """Names of columns with their types, separated as ColumnNames are."""
+FieldRules = Annotated[str, _listed("FIELD=RULE[,FIELD=RULE...]")]
+"""Names of fields with a rule for each, separated as ColumnNames are."""
 
 
 def _table_paths(words: Sequence[str]) -> "StoragePath | tuple[StoragePath, ...]":

@@ -1,11 +1,11 @@
 """The texts that are clustered, numbered over both tables: the right texts follow the left ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from al_ray.core.pairs import Pairs, PairSpace, Rows
+from al_ray.core.pairs import Mask, Pairs, PairSpace, Rows
 from al_ray.core.task import Task, strings_at
 
 TABLES = ("left", "right")
@@ -51,8 +51,27 @@ class Nodes:
 
     def column(self, name: str) -> list[str]:
         """Return the cell (nodes,) of each node in a column of its table."""
-        sides = (self.task.left,) if self.task.symmetric else (self.task.left, self.task.right)
-        return [cell for side in sides for cell in side.columns[name]]
+        return list(self.cells(name))
+
+    def cells(self, name: str) -> Iterator[str]:
+        """Yield the cell of each node in a column of its table."""
+        for side in (self.task.left,) if self.task.symmetric else (self.task.left, self.task.right):
+            yield from side.columns[name]
+
+    def column_at(self, name: str, nodes: Rows) -> list[str]:
+        """Return the cell (n,) of each of (n,) nodes in a column of its table."""
+        return self._strings(nodes, self.task.left.columns[name], self.task.right.columns[name])
+
+    def text_cells(self, nodes: Rows) -> list[list[str]]:
+        """Return the cells of the text (n,) of each node by text column of its own table, "" for an empty one."""
+        is_right = self._is_right(nodes)
+        left = iter(self.task.left.cells(nodes[~is_right]))
+        right = iter(self.task.right.cells(nodes[is_right] - self.first_right) if is_right.any() else ())
+        return [next(right if of_right else left) for of_right in is_right.tolist()]
+
+    def are_left(self, nodes: Rows) -> Mask:
+        """Return (n,) whether each node is of the left table."""
+        return ~self._is_right(nodes)
 
     def _is_right(self, nodes: Rows) -> np.ndarray:
         return (nodes >= self.first_right) & (not self.task.symmetric)

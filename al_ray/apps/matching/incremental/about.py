@@ -8,6 +8,7 @@ from typing import Any
 from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.apps.matching.clusters.rules import ClusterRules
+from al_ray.apps.matching.golden.fields import text_columns
 from al_ray.apps.matching.incremental.growth import TextCounts
 
 
@@ -97,6 +98,12 @@ class StateAbout:
     made_from: str | None = None
     cells: str | None = None
     arrival: Arrival | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that the rules read besides the texts."""
+        rules = self.rules.clusters
+        return rules.columns(() if rules.golden is None else text_columns(self.table))
 
     @classmethod
     def of_dict(cls, about: Mapping[str, Any]) -> "StateAbout":

@@ -47,7 +47,13 @@ PARTS = {
     "model": {"run": str, "round": int | None, "digest": str},
     "rules": {"assign": str, "clusters": str, "cutoff": dict},
 }
-RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | None, "canonical": str}
+RULES = {
+    "always": list,
+    "at_most_one": str | None,
+    "split_bridges": float | None,
+    "canonical": str,
+    "golden": str | None,
+}
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
 FIX = "restore it, or match all texts again with another `out`"
@@ -145,7 +151,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
         about["next_cluster"], StateAbout.of_dict(about["about"]),
     )  # fmt: skip
     task = read_task(file_in(folder, about["task"], folder / STATE, FIX))
-    columns = state.about.rules.clusters.columns
+    columns = state.about.columns
     return state, _with_columns(task, inner / COLUMNS, columns) if columns else task
 
 
