@@ -3,10 +3,11 @@
 A study is a dataclass of options with a method `results`, in its own file; SHOWN lists all of them with what formats
 their results. `simulate` compares strategies and `recipes` trainings, `adaptivity` draws a map of simulated runs,
 `simulate-audits`, `promises`, `calibrations`, `intervals`, `two-samples`, `widths` and `cluster-audits` measure
-statistics, `matches` measures what jobs.match wrote, `month` a model whose texts change, `records` what labels buy with
-a matcher, `scored-pairs` what another tool scored, `other-tools` Splink and dedupe beside al_ray, `handover` which
-models of runs rules would choose, and `guess` how well what more labels bring is guessed. `roofline` computes the least
-times of a GPU, and `records-picture` draws README's picture.
+statistics, `matches` measures what jobs.match wrote, `cascade` what an oracle of uncertain pairs brings, `month` a
+model whose texts change, `records` what labels buy with a matcher, `scored-pairs` what another tool scored,
+`other-tools` Splink and dedupe beside al_ray, `handover` which models of runs rules would choose, and `guess` how well
+what more labels bring is guessed. `roofline` computes the least times of a GPU, and `records-picture` draws README's
+picture.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from al_ray.storage.files import check_is_no_folder, write_json
 from studies.adapter_runs import Simulate, format_runs
 from studies.adaptivity import Adaptivity, format_map
 from studies.calibrating import Calibrations, format_calibrations
+from studies.cascade import Cascade, format_cascade
 from studies.cluster_audits import ClusterAudits, format_cluster_audits
 from studies.handover import Handover, format_handover
 from studies.intervals import Intervals, format_intervals
@@ -43,6 +45,7 @@ AS_JSON: dict[type, Callable[[Any], str]] = {
     Guess: format_guesses,
     Promises: format_promises,
     Calibrations: format_calibrations,
+    Cascade: format_cascade,
     Intervals: format_intervals,
     ClusterAudits: format_cluster_audits,
     TwoSamples: format_two_samples,

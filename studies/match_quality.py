@@ -41,7 +41,7 @@ class Matches:
             _rows(task.left, found["left_id"].to_pylist()), _rows(task.right, found["right_id"].to_pylist())
         )
         right = int(is_in(split.space.keys(pairs), split.positive_keys).sum())
-        results = {"matches": _figures(right, len(pairs), len(split.positives))}
+        results = {"matches": quality_figures(right, len(pairs), len(split.positives))}
         if task.symmetric:
             results |= self._of_clusters(task, split)
         return results
@@ -63,7 +63,8 @@ def format_quality(results: dict[str, dict[str, float]]) -> str:
     return format_columns(rows)
 
 
-def _figures(right: int, found: int, positives: int) -> dict[str, float]:
+def quality_figures(right: int, found: int, positives: int) -> dict[str, float]:
+    """Return precision, recall and F1, as shares, of so many matches of which so many are right."""
     unknown = float("nan")
     return {
         "found": found, "right": right, "positives": positives,

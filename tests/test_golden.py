@@ -466,6 +466,8 @@ PURPOSES: dict[str, list[int]] = {
     "seed bench-members": [1504762133, 2048784542, 115322467],
     "seed bench-vectors": [1284490345, 1743655261, 1490277762],
     "seed calibrations-*": [645468317, 743851237, 1442992954],
+    "seed cascade-errors": [199261120, 1876983810, 426700600],
+    "seed cascade-order": [1630088562, 388826867, 1143967915],
     "seed chance": [1530651204, 876730879, 32062468],
     "seed cluster-audits #": [913445115, 1082822402, 2009818114],
     "seed cluster-population-*": [465933459, 802940691, 785716034],

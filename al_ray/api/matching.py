@@ -43,8 +43,8 @@ class MatchFolder:
         """Return the matches, the best first, one row each.
 
         Columns: left_id, right_id, score, cosine, probability (null if the model is not calibrated), rank, decided_by
-        ("model", "label" or "rule"), left_text and right_text unless the options leave texts out, and if they ask for
-        it why: what each comparison of the matcher adds to p, a list of comparison, value and adds.
+        ("model", "label", "rule" or "oracle"), left_text and right_text unless the options leave texts out, and if they
+        ask for it why: what each comparison of the matcher adds to p, a list of comparison, value and adds.
         """
         return read_parquet(self.path / "matches.parquet")
 

@@ -68,7 +68,7 @@ class CallableOracle:
         self.next_start = -math.inf
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers to the rows `missing`, one Answers for each call, as the calls end.
+        """Yield the answers to the rows `missing` of a round (0 for no round), one Answers for each call that ends.
 
         At most `calls_at_once` calls are under way; another starts after the answers of one were taken from here. With
         one at a time answers come in the order of rows. A call that raises costs nothing; one that times out counts
@@ -87,7 +87,7 @@ class CallableOracle:
             start = math.inf
             if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
-                    self._check_cost(waiting, f"{size - done:,} pairs of {_round(number)} are open")
+                    self._check_cost(waiting, f"{size - done:,} pairs of {_subject(number, batch)} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
                     fault = self._start(calls, waiting.popleft()) or ""
@@ -115,7 +115,7 @@ class CallableOracle:
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
                 waiting.appendleft(self._again(call.request, result, unread, wait))
         if fault:
-            stored = f"{done:,} of {size:,} pairs of {_round(number)} are answered and stored"
+            stored = f"{done:,} of {size:,} pairs of {_subject(number, batch)} are answered and stored"
             raise fault if isinstance(fault, AlRayError) else OracleFailed(f"{fault}{stored}")
 
     def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:
@@ -234,6 +234,6 @@ class CallableOracle:
         )
 
 
-def _round(number: int) -> str:
-    """Return what a batch is of, in words: a round, or, as number 0, an audit."""
-    return f"round {number}" if number else "the audit"
+def _subject(number: int, batch: Batch) -> str:
+    """Return what a batch is of, in words: a round, or, as number 0, what its source names, such as the audit."""
+    return f"round {number}" if number else f"the {batch.source}"

@@ -74,7 +74,7 @@ def read_all_pairs(task: Task, name: str, config: RunConfig, shared: Path) -> Al
     parts = parts_of(task)
     left, right = parts[name, "left"], parts[name, "right"]
     vectors = _vectors(config, pool, {left, right})
-    candidates = _candidates(pool / "candidates", f"{left}-{right}")
+    candidates = pool_candidates(pool / "candidates", f"{left}-{right}")
     cosines = vectors[left] @ vectors[right].T
     halves = candidates[0].left[space.left, 0] / 2, candidates[0].right[space.right, 0] / 2
     return AllPairs(
@@ -122,7 +122,7 @@ def _vectors(config: RunConfig, pool: Path, parts: set[str]) -> dict[str, Floats
     return found
 
 
-def _candidates(folder: Path, name: str) -> tuple[OwnedCandidates, ...]:
+def pool_candidates(folder: Path, name: str) -> tuple[OwnedCandidates, ...]:
     """Read the candidates of a split from the folders of all shards."""
     places = sorted(folder.glob(f"*/{name}"))
     if len(places) != 1:

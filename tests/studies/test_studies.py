@@ -12,7 +12,7 @@ NAMES = (
     *("simulate", "simulate-audits", "recipes", "adaptivity", "matches", "month", "records", "records-picture"),
     *("scored-pairs", "other-tools", "handover", "guess", "promises", "roofline"),
     *("calibrations", "intervals", "two-samples"),
-    *("widths", "cluster-audits"),
+    *("widths", "cluster-audits", "cascade"),
 )
 
 

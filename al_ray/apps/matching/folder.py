@@ -1,10 +1,11 @@
 """The folder of jobs.match: matches, clusters, and how they were made.
 
 matches.parquet, matches.csv         left_id, right_id, score, cosine, probability (null if not calibrated), rank,
-                                     decided_by (model, label or rule), the two texts, and with --why what each
+                                     decided_by (model, label, rule or oracle), the two texts, and with --why what each
                                      comparison adds to p (why/column.py); the best match first
 clusters.parquet, clusters.csv       id, cluster (a number), canonical (the id that stands for it); of two tables also
                                      table and canonical_table (left or right), as their ids may coincide
+oracle/                              answers of an oracle to uncertain pairs (cascade/oracle.py)
 new_matches.parquet, new_matches.csv after new texts: the matches of new and changed ones, as in matches.csv
 changes.csv                          after new texts: clusters that are new, gone, split or merged
 bridges.csv                          with --split-bridges: left_id, right_id and score of the matches that were left out
@@ -22,7 +23,7 @@ vectors/                             vectors of the texts, by digest
 task-DIGEST/, pool/                  the texts as a task, and their token ids
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,8 +76,8 @@ class Matches:
     """Matches, the best first: pairs of rows with scores, and of each pair (n,) its probability and who decided.
 
     probabilities: None if the model is not calibrated. by_label: whether the pair was labelled yes. by_rule: whether
-    it matches by --always. undecided: (k, 2) pairs that would match, but that the encoder cannot tell apart. reasons:
-    why each has its p, None without --why.
+    it matches by --always. by_oracle: whether an oracle said yes to it, None without one. undecided: (k, 2) pairs that
+    would match, but that the encoder cannot tell apart. reasons: why each has its p, None without --why.
     """
 
     scored: ScoredPairs
@@ -85,6 +86,7 @@ class Matches:
     by_rule: np.ndarray
     undecided: Pairs = field(default_factory=lambda: NO_PAIRS)
     reasons: Reasons | None = None
+    by_oracle: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.scored)
@@ -105,9 +107,15 @@ class Matches:
         return self.scored.cosines
 
     @property
+    def others(self) -> Mapping[str, Mask]:
+        """Return who else than the model decided, each with (n,) whether it did, by the word of decided_by."""
+        found = {"label": self.by_label, "rule": self.by_rule}
+        return found if self.by_oracle is None else found | {"oracle": self.by_oracle}
+
+    @property
     def by_model(self) -> Mask:
-        """Return (n,) whether the model decided: no label, and no rule."""
-        return ~(self.by_label | self.by_rule)
+        """Return (n,) whether the model decided: no label, no rule, and no oracle."""
+        return ~np.logical_or.reduce(list(self.others.values()))
 
 
 def check_made_from(folder: StoragePath, made_from: str) -> None:
@@ -149,7 +157,9 @@ def write_matches(
         here = written[part]
         pairs, given = matches.pairs[here], matches.probabilities
         probabilities = pa.nulls(len(pairs), pa.float64()) if given is None else given[here]
-        by = np.where(matches.by_label[here], "label", np.where(matches.by_rule[here], "rule", "model"))
+        by = np.full(len(here), "model", dtype=object)
+        for word, decided in matches.others.items():
+            by[decided[here]] = word
         decided = pa.array(by.tolist(), pa.string())
         own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, here + 1, decided]
         own += task.texts_of(pairs) if texts else ()

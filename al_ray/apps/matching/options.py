@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS, Assignment
+from al_ray.apps.matching.cascade.options import CascadeOptions
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.apps.matching.golden.rules import GoldenRules, golden_help
 from al_ray.core.config.bounds import Between, Group, check_bounds
@@ -120,7 +121,7 @@ class CutoffOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchOptions(CutoffOptions):
+class MatchOptions(CutoffOptions, CascadeOptions):
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
     left: TablePaths | None = None
@@ -206,6 +207,7 @@ class MatchOptions(CutoffOptions):
         for name in ("matches_table", "clusters_table"):
             address = getattr(self, name)
             object.__setattr__(self, name, None if address is None else database_table(str(address)))
+        self.check_oracle()
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give `left=FILE`")
         for name, value in (("`at_most_one`", self.at_most_one), ("`split_bridges`", self.split_bridges)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
 from al_ray.apps.matching.assignment_rules import Assignment, Cutoff
+from al_ray.apps.matching.cascade.asking import Questions, Verdicts, choose_questions
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
 from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, cluster, weak_bridges
 from al_ray.apps.matching.clusters.edges import Edges
@@ -57,7 +58,10 @@ class Assigned:
 
 @dataclass(frozen=True)
 class Matching:
-    """What decides which of the candidates are matches, and which texts are one cluster."""
+    """What decides which of the candidates are matches, and which texts are one cluster.
+
+    verdicts: what an oracle said about uncertain pairs, and which these are; None without one.
+    """
 
     model: MatchingModel
     task: Task
@@ -69,6 +73,26 @@ class Matching:
     texts: bool = True
     escape_formulas: bool = False
     golden: GoldenPlan | None = None
+    verdicts: Verdicts | None = None
+
+    @property
+    def lowest(self) -> float:
+        """The lowest score of a match of the model, -inf for none."""
+        return self.cutoff.score if self.verdicts is None else self.verdicts.band.cutoff
+
+    def questions(self, candidates: ScoredPairs) -> Questions:
+        """Return those of (n,) candidates about which an oracle is to be asked."""
+        assert self.verdicts is not None
+        edges, _ = self._edges(candidates)
+        return choose_questions(edges, self.p(candidates.scores), self.verdicts.band, self.rule)
+
+    def p(self, scores: Floats) -> Floats:
+        """(n,) scores as users see them -> p of the model, a probability only if it is calibrated."""
+        scorer = self.model.calibrated or self.model.model.scorer
+        assert scorer is not None
+        if self.model.model.matcher is not None and self.model.calibrated is None:
+            return scores
+        return scorer.probability(scores + self.model.lowest_p)
 
     def assigned(self, scored: ScoredPairs) -> Assigned:
         """Return which of (n,) candidates match, and which the encoder cannot tell apart.
@@ -77,12 +101,19 @@ class Matching:
         """
         pairs, scores = scored.pairs, scored.scores
         keys = self.split.space.keys(pairs)
-        unclear = self._unclear(pairs, keys, scored.cosines)
+        edges, unclear = self._edges(scored)
+        above = unclear & (scores >= self.lowest) & ~is_in(keys, self.decisions.no)
+        if self.verdicts is not None:
+            edges = self.verdicts.apply(keys, edges)
+        return Assigned(assign(edges, self.rule, self.lowest), pairs[above][np.argsort(keys[above])])
+
+    def _edges(self, scored: ScoredPairs) -> tuple[CandidateEdges, Mask]:
+        """Return the edges that labels, rules and the model decide, and (n,) which the encoder cannot tell apart."""
+        keys = self.split.space.keys(scored.pairs)
+        unclear = self._unclear(scored.pairs, keys, scored.cosines)
         by = decided_by(keys, self.decisions)
         by[unclear] = SAID_NO
-        edges = CandidateEdges(scored, self.split.space.symmetric, by)
-        above = unclear & (scores >= self.cutoff.score) & ~is_in(keys, self.decisions.no)
-        return Assigned(assign(edges, self.rule, self.cutoff.score), pairs[above][np.argsort(keys[above])])
+        return CandidateEdges(scored, self.split.space.symmetric, by), unclear
 
     def matches(self, candidates: ScoredPairs) -> Matches:
         """Return the matches among (n,) candidates, the best first."""
@@ -96,7 +127,10 @@ class Matching:
         shown = found.scores + shift if shift else found.scores
         probabilities = None if calibrated is None else calibrated.probability(shown)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
-        return Matches(found, probabilities, by_label, by_rule, assigned.undecided)
+        by_oracle = None
+        if self.verdicts is not None:
+            by_oracle = is_in(keys[order], self.verdicts.yes) & ~by_label & ~by_rule
+        return Matches(found, probabilities, by_label, by_rule, assigned.undecided, by_oracle=by_oracle)
 
     def _unclear(self, pairs: Pairs, keys: Keys, cosines: Floats) -> Mask:
         """Return (n,) which pairs have the cosine 1 although they read differently: the encoder cannot tell them apart.
@@ -173,7 +207,9 @@ def cluster_texts(
     keys, rules = matching.decisions, matching.rules
     yes, no, rule, certain = (nodes.of(space.pairs(one)) for one in (keys.yes, keys.no, keys.rule, keys.certain))
     labelled = Decisions(certain, no)
-    lowest = matching.cutoff.score
+    lowest = matching.lowest
+    if matches.by_oracle is not None:
+        lowest = float(matches.scores[matches.by_oracle].min(initial=lowest))
     if lowest == -inf:
         lowest = float(matches.scores[matches.by_model].min(initial=1.0))
     missing = 0.0 if lowest > TOLERANCE else lowest - 1.0
@@ -217,6 +253,9 @@ class Outcome:
         """Return the content of match.json."""
         record = self.matching.record | {"matches": len(self.matches), "by_label": int(self.matches.by_label.sum())}
         record |= {"by_rule": int(self.matches.by_rule.sum()), "undecided": len(self.matches.undecided)}
+        if self.matching.verdicts is not None and self.matches.by_oracle is not None:
+            record["by_oracle"] = int(self.matches.by_oracle.sum())
+            record["oracle"] = dict(self.matching.verdicts.record)
         of = self.clustered.figures
         record["clusters"] = {
             "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),

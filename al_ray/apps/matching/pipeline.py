@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.assignment_rules import ASSIGNMENTS
+from al_ray.apps.matching.cascade.asking import Verdicts
+from al_ray.apps.matching.cascade.band import choose_band
+from al_ray.apps.matching.cascade.oracle import ask_pairs, make_pair_oracle, record_answers
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.apps.matching.cutoff import check_split_bridges, choose_assignment, choose_cutoff, warn_of_no_cutoff
@@ -55,6 +59,7 @@ from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.labels import NO, YES
 from al_ray.core.progress import OnProgress
 from al_ray.core.scored_pairs import ScoredPairs
 from al_ray.core.task import Task
@@ -120,6 +125,9 @@ def match_texts(
     check_made_from(out, made_from)
     check_not_extended(out, made_from, task)
     matching = _matching(options, model, task, out)
+    if options.oracle is not None:
+        # An oracle that cannot be made is an error before the search, which can take hours.
+        make_pair_oracle(options, task, _answers_folder(options, out), model.config.threads, watch)
     with locked(out) as out, removed_on_error(out), session(cluster_config, trainers=0):
         check_made_from(out, made_from)
         number = check_not_extended(out, made_from, task)
@@ -127,26 +135,43 @@ def match_texts(
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            matches, scored, search = _matched(pool, config, pool_of, matching, options.why)
+            ask = partial(_ask, options, out, watch)
+            matching, matches, scored, search = _matched(pool, config, pool_of, matching, options.why, ask)
             seen = look(out, pool, options, matching)
         clustered = cluster_texts(matching, matches)
-        about = None
-        if not is_task(options) and options.search.kind != "knn":
-            rules, table = MatchingRules(matching.rule, matching.rules, matching.cutoff), table_record(options, model)
-            about = StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
-        write_first(out, number, matching, scored, clustered, about)
-        added = {"made_from": made_from, "search": search} | seen
-        added |= {} if matches.reasons is None else {"why": matches.reasons.record}
+        write_first(out, number, matching, scored, clustered, _state_about(options, matching, made_from))
+        why = {} if matches.reasons is None else {"why": matches.reasons.record}
+        added = {"made_from": made_from, "search": search} | seen | why
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added, called))
     return MatchResult(task, matches, record, report)
 
 
+def _state_about(options: MatchOptions, matching: Matching, made_from: str) -> StateAbout | None:
+    """Return what new texts need to know to be added to the matches; None if they cannot be."""
+    if is_task(options) or options.search.kind == "knn" or options.oracle is not None:
+        return None
+    rules = MatchingRules(matching.rule, matching.rules, matching.cutoff)
+    model, table = matching.model, table_record(options, matching.model)
+    return StateAbout(model_record(model), rules, table, made_from, cells_of(matching))
+
+
+def _answers_folder(options: MatchOptions, out: StoragePath) -> StoragePath:
+    """Return the folder of the answers of an oracle."""
+    return options.oracle_answers or out / "oracle"
+
+
 def _matched(
-    pool: ShardedPool, config: RunConfig, pool_of: StoragePath, matching: Matching, why: bool
-) -> tuple[Matches, ScoredPairs, Mapping[str, Any]]:
+    pool: ShardedPool,
+    config: RunConfig,
+    pool_of: StoragePath,
+    matching: Matching,
+    why: bool,
+    ask: Callable[[Matching, ScoredPairs], Matching] | None = None,
+) -> tuple[Matching, Matches, ScoredPairs, Mapping[str, Any]]:
     """Return the matches of a pool, the candidates among which they were assigned, and how these were searched.
 
-    pool_of: the folder of the pool. why: say of each match why it has its p.
+    pool_of: the folder of the pool. why: say of each match why it has its p. ask: has an oracle answer, if there is
+    one; what decides about the pairs then is returned, too.
     """
     model, split, cutoff = matching.model, matching.split, matching.cutoff
     compared, shift = None, model.lowest_p
@@ -154,9 +179,12 @@ def _matched(
         compared = ShardedCandidates(pool, config, pool_of, model.model.by_cosine, model.model.matcher.reference)
         pool.find_candidates = lambda _, splits: compared.prepare(splits)
         compared.prepare([split])
-    searched = replace(cutoff, score=cutoff.score + shift)
-    seed = model.config.seed
-    found = find_candidates(pool, split, model.model, searched, matching.rule, matching.decisions, seed)
+    lowest, rule = cutoff.score, matching.rule
+    if matching.verdicts is not None:
+        # An answer can make a match of any uncertain pair, the best of its texts or not.
+        lowest, rule = matching.verdicts.band.low, "all"
+    searched = replace(cutoff, score=lowest + shift)
+    found = find_candidates(pool, split, model.model, searched, rule, matching.decisions, model.config.seed)
     candidates = found.candidates
     pairs = split.space.pairs(candidates.keys)
     cosines = cosines_of(pool, split, model.model, candidates)
@@ -164,11 +192,14 @@ def _matched(
     # p of a matcher does not change where the cosine of equal texts is made exact. A pair that a label or a rule alone
     # brought in is no candidate, and has p = 0.
     scores = np.maximum(candidates.cosines - shift, 0.0) if shift else candidates.cosines + (exact - cosines)
+    if matching.verdicts is not None and ask is not None:
+        matching = ask(matching, ScoredPairs(pairs, scores, exact))
     matches = matching.matches(ScoredPairs(pairs, scores, exact))
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
         matches = replace(matches, reasons=reasons)
-    return matches, ScoredPairs(pairs, scores, exact if model.compares_all_again else None), found.search
+    scored = ScoredPairs(pairs, scores, exact if model.compares_all_again else None)
+    return matching, matches, scored, found.search
 
 
 def _matching(options: MatchOptions, model: MatchingModel, task: Task, out: StoragePath) -> Matching:
@@ -189,7 +220,24 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task, out: Stor
     decisions = _decisions(model, task, split.name, rules, options.most)
     golden = _golden_plan(rules.golden, task, table_record(options, model), out) if rules.golden else None
     written = options.texts, options.escape_formulas
-    return Matching(model, task, split, rule, cutoff, rules, decisions, *written, golden)
+    band = choose_band(options, model, cutoff)
+    verdicts = None if band is None else Verdicts(band)
+    return Matching(model, task, split, rule, cutoff, rules, decisions, *written, golden, verdicts)
+
+
+def _ask(
+    options: MatchOptions, out: StoragePath, watch: OnProgress, matching: Matching, scored: ScoredPairs
+) -> Matching:
+    """Return what decides about the pairs once an oracle has answered. scored: all candidates, with their cosines."""
+    verdicts = matching.verdicts
+    assert verdicts is not None
+    questions = matching.questions(scored)
+    pairs, folder = scored.pairs[questions.order], _answers_folder(options, out)
+    answers = ask_pairs(options, matching.task, pairs, folder, matching.model.config.threads, watch)
+    keys = matching.split.space.keys(pairs)
+    yes, no = (np.sort(keys[answers.labels == label]) for label in (YES, NO))
+    record = record_answers(options, verdicts.band, answers, questions.settled)
+    return replace(matching, verdicts=replace(verdicts, yes=yes, no=no, record=record))
 
 
 def match_into(
@@ -265,7 +313,7 @@ def _compare_again(
         session(cluster, trainers=0),
         deploy_pool(config, cluster, task, out, watch, known=out / "vectors") as pool,
     ):
-        return _matched(pool, config, pool_of, matching, why)[:2]
+        return _matched(pool, config, pool_of, matching, why)[1:3]
 
 
 def _search_again(

@@ -30,9 +30,7 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         )
     cutoff = record["cutoff"]
     yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
-    by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
-    by_rule = f", {record['by_rule']:,} by `always`" if record.get("by_rule") else ""
-    yield f"matches: {record['matches']:,} ({record['assign']}{by_label}{by_rule})"
+    yield from _match_lines(record)
     if "new_matches" in record:
         yield f"matches of new and changed texts: {record['new_matches']:,} (new_matches.csv)"
     if record.get("undecided"):
@@ -82,11 +80,35 @@ def compared(record: Mapping[str, Any]) -> str:
 def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:
     """Return the call that draws some of the matches for people to label.
 
-    None if the model decided none of them, or if people cannot open files there.
+    None if neither the model nor an oracle decided any of them, or if people cannot open files there.
     """
     if record["matches"] == record["by_label"] + record.get("by_rule", 0) or not isinstance(out, Path):
         return None
     return call("sample_matches", matches=out, budget=100)
+
+
+def _match_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the number of matches, and what an oracle was asked."""
+    by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
+    by_rule = f", {record['by_rule']:,} by `always`" if record.get("by_rule") else ""
+    by_oracle = f", {record['by_oracle']:,} by the oracle" if record.get("by_oracle") else ""
+    yield f"matches: {record['matches']:,} ({record['assign']}{by_label}{by_rule}{by_oracle})"
+    if "oracle" in record:
+        yield _oracle_line(record["oracle"])
+
+
+def _oracle_line(oracle: Mapping[str, Any]) -> str:
+    """Return what an oracle was asked about, what it said, and who decided about the rest."""
+    answers = ", ".join(f"{oracle[word]:,} {word}" for word in ("yes", "no", "unsure"))
+    limit = "`max_cost`" if oracle["stopped"] else option("oracle_budget", oracle["budget"])
+    over = f", {oracle['open']:,} of them not asked ({limit})" if oracle["open"] else ""
+    settled = f"; {oracle['settled']:,} more have a text with a sure match" if oracle["settled"] else ""
+    cost = f"; all its answers cost {oracle['cost']:,.6g}" if oracle["cost"] else ""
+    return (
+        f"oracle {oracle['by']}: {oracle['uncertain']:,} uncertain pairs (score {oracle['low']:.4g} to "
+        f"{oracle['high']:.4g}), {answers}; the model decided about {oracle['open'] + oracle['unsure']:,}{over}"
+        f"{settled}{cost}"
+    )
 
 
 def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:

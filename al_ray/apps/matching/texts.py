@@ -177,6 +177,8 @@ def check_options_of_into(options: MatchOptions, about: StateAbout) -> None:
             "`search.kind='knn'` goes with `al_ray.match(..., out=DIR)`; `al_ray.match_into` compares all pairs of new "
             "texts, so leave it out"
         )
+    if options.oracle is not None:
+        raise BadOption("`oracle` goes with `al_ray.match(..., out=DIR)`; leave it out")
     if options.suggest is not None:
         raise BadOption("`suggest` goes with `al_ray.match(..., out=DIR)`, which compares all texts; leave it out")
     if about.rules.cutoff.score == -inf and not ASSIGNMENTS[about.rules.assign].of_best:

@@ -25,9 +25,10 @@ FIX = "match the texts again (`al_ray.match`)"
 
 @dataclass(frozen=True)
 class WrittenMatches:
-    """The matches of a folder, the best first: their scores, cosines, and whether another than the model decided (n,).
+    """The matches of a folder, the best first: their scores, cosines, and whether a label decided (n,).
 
-    by_label: also those that a rule decided (`always`). digest: of matches.parquet. rule: of assignment.
+    by_label: also those that a rule decided (`always`). An oracle can err as the model can: its matches count as those
+    of the model. digest: of matches.parquet. rule: of assignment.
     """
 
     folder: Path
@@ -39,7 +40,7 @@ class WrittenMatches:
 
     @property
     def by_model(self) -> Rows:
-        """Return the places of the matches that the model decided."""
+        """Return the places of the matches that the model decided, or an oracle in its place."""
         return np.flatnonzero(~self.by_label)
 
 
@@ -56,7 +57,7 @@ def read_matches(folder: Path) -> WrittenMatches:
     digest = digest_of(folder)
     table = _table(folder)
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))
-    by_label = np.array([who != "model" for who in table["decided_by"].to_pylist()], dtype=np.bool_)
+    by_label = np.array([who in ("label", "rule") for who in table["decided_by"].to_pylist()], dtype=np.bool_)
     return WrittenMatches(folder, digest, rule, scores, cosines, by_label)
 
 

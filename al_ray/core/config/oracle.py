@@ -41,8 +41,9 @@ class OracleConfig:
     """Cost of asking one pair, in any currency, if the function does not return a cost. Default: as before, else 0;
     with --max-cost it must be known."""
     max_cost: Annotated[float | Lifted | None, Between(1e-9, 1e12)] = None
-    """Stop before a call that would raise the total cost of the run's labels above this. It holds in later sessions
-    too: give a higher value to go on, or none to lift it. Default: as before, else no limit."""
+    """Stop before a call that would raise the total cost of the run's labels, or of the answers in the folder of match,
+    above this. In a run it holds in later sessions too: give a higher value to go on, or none to lift it. Default: as
+    before, else no limit."""
     llm: LlmConfig = field(default_factory=LlmConfig)
 
     def __post_init__(self) -> None:

@@ -31,12 +31,12 @@ SHOWN = 2
 
 
 def llm_service(options: OracleConfig, place: StoragePath, task: Task) -> LlmService:
-    """Return the service whose raw answers lie in the folder of a run or an audit; BadOption if it lacks an option."""
+    """Return the service whose raw answers lie in a folder, of a run or not; BadOption if an option is missing."""
     config = options.llm
     if not config.model.strip():
         raise BadOption(
-            "`oracle='llm'` needs the name of a model; give `llm.model` to `al_ray.run` (`al_ray.run_grid` has no such "
-            "option)"
+            "`oracle='llm'` needs the name of a model; give `llm.model` to `al_ray.run` or `al_ray.match` "
+            "(`al_ray.run_grid` has no such option)"
         )
     if isinstance(options.max_cost, int | float) and not config.priced:
         raise BadOption(

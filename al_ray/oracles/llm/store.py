@@ -44,11 +44,15 @@ class RawAnswer:
 class AnswerStore:
     """Writes and finds the raw answers of a run; may be used by several threads."""
 
-    def __init__(self, run: StoragePath) -> None:
-        """Read the answers in a run folder."""
-        self.folder, self._lock = run / FOLDER, threading.Lock()
+    def __init__(self, run: StoragePath, name: str = FOLDER) -> None:
+        """Read the answers in a run folder, or in another one. name: of the folder in it that has their files.
+
+        cost: of all answers. highest: the highest cost of a pair, None if none cost anything.
+        """
+        self.folder, self._lock = run / name, threading.Lock()
         self._answers = dict[str, Answer]()
         self.models, self.cost = set[str](), 0.0
+        self.highest: float | None = None
         # How often the model that answers gave no readable answer to a pair.
         self.unreadable = Counter[str]()
         names = [path.name for path in self.folder.glob("*.json")] if self.folder.exists() else []
@@ -72,6 +76,8 @@ class AnswerStore:
 
     def _take(self, raw: RawAnswer) -> None:
         self.cost += raw.cost
+        if raw.cost and raw.keys:
+            self.highest = max(self.highest or 0.0, raw.cost / len(raw.keys))
         if raw.model and any(raw.answers):
             self.models.add(raw.model)
         if raw.reply is not None and (raw.model in self.models or not self.models):

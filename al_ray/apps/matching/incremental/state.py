@@ -120,7 +120,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     if not (folder / STATE).exists():
         raise BadOption(
             f"{folder} holds no matches of tables to which new texts can be added; match the known ones first, by "
-            "`al_ray.match` and without `MatchOptions.search.kind='knn'`"
+            "`al_ray.match`, without `MatchOptions.search.kind='knn'` and without `MatchOptions.oracle`"
         )
     about = read_json(folder / STATE, FIELDS, FIX)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):

@@ -117,7 +117,8 @@ def summarize(
     """
     reader = TextReader(task, texts)
     own = matches.by_model
-    others = "by label or rule" if matches.by_rule.any() else "by label"
+    words = [word for word, decided in matches.others.items() if word == "label" or decided.any()]
+    others = f"by {' or '.join(words)}"
     left, right = (np.unique(matches.pairs[:, side]) for side in (0, 1))
     if task.symmetric:
         left = right = np.union1d(left, right)
