@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from al_ray.core.candidates import margin
@@ -29,7 +30,7 @@ REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores w
 _WEIGHING = Lock()
 
 
-def weights_of(bootstrap: QueryBootstrap, texts: Rows) -> Rows:
+def weights_of(bootstrap: QueryBootstrap, texts: Rows) -> npt.NDArray[np.uint8]:
     """Return (n, replicates) weights of (n,) texts. Counting threads share a cache: one at a time adds to it."""
     with _WEIGHING:
         return bootstrap.weights(texts)

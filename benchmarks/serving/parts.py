@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, StoredTable
+from al_ray.apps.serving.answers import MatchAnswer, PutCounts, RemovedCounts, ServedModel, StoredTable
 from al_ray.apps.serving.app import options_of
 from al_ray.apps.serving.bodies import Answer, MatchBody
 from al_ray.apps.serving.http_api import make_api
@@ -36,9 +36,9 @@ class OneAnswer:
         """Keep the answer."""
         self.answer = answer
 
-    async def about(self) -> dict[str, Any]:
-        """Return nothing: there is no model."""
-        return {}
+    async def about(self) -> ServedModel:
+        """Raise an error: there is no model."""
+        raise NotImplementedError
 
     async def match(self, question: Question) -> MatchAnswer:
         """Return the answer."""

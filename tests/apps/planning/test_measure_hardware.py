@@ -1,6 +1,7 @@
 """What is measured has the sizes of runs."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_an_index_is_measured_by_a_block_of_queries_for_the_neighbours_of_a_run(
 def test_a_count_is_one_of_a_block_of_queries_with_all_vectors(monkeypatch):
     shapes = set[tuple[int, int]]()
 
-    def watched(left: Block, right: Block, *rest: object) -> object:
+    def watched(left: Block, right: Block, *rest: Any) -> object:
         shapes.add((len(left.rows), len(right.rows)))
         return count_block(left, right, *rest)
 
