@@ -52,6 +52,22 @@ def test_a_column_of_vectors_is_read_and_normalised_from_every_format(tmp_path, 
     assert vectors_of(task).dtype == np.float32
 
 
+def test_a_column_of_vectors_is_read_from_a_data_frame_and_from_a_database(tmp_path):
+    ids, texts = ["b", "a", "c"], ["text 0", "text 1", "text 2"]
+    frame = pa.table({"id": ids, "text": texts, "v": pa.array(VECTORS, pa.list_(pa.float64()))})
+    options = OwnTexts(left=frame, id_column="id", text_columns="text", vectors_column="v")
+    task, _ = read_own(options, WHOLE)
+    np.testing.assert_allclose(vectors_of(task), [[0.6, 0.8], [0, -1], [1, 0]], rtol=1e-7)
+    duckdb = pytest.importorskip("duckdb", reason="needs the extra sql")
+    with duckdb.connect(str(tmp_path / "t.db")) as connection:
+        connection.register("frame", frame)
+        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+    stored, _ = read_own(replace(options, left=f"duckdb:{tmp_path / 't.db'}?table=t"), WHOLE)
+    # In the order of ids.
+    assert list(stored.left.ids) == ["a", "b", "c"]
+    np.testing.assert_array_equal(vectors_of(stored), vectors_of(task)[[1, 0, 2]])
+
+
 def test_unit_vectors_keep_their_bits():
     drawn = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32)
     once = unit_vectors(drawn)
