@@ -70,7 +70,7 @@ OF_GRID = [
     ({}, f"{GRID} --seeds 1.5", "1.5"),
     ({}, f"{GRID} --seed 1 --seeds 1,2", "--seed is given, and so is the axis --seeds"),
     ({}, f"{GRID} --strategies stratified-match", "learns from the runs of uncertainty; add uncertainty"),
-    ({}, f"{GRID} --budgets 2", "--budgets has 2, which is less than 4 rounds buy"),
+    ({}, f"{GRID} --budgets 2", "--budgets has 2, which is less than 4 rounds label"),
     ({}, f"{GRID} --file nowhere.toml", "nowhere.toml cannot be read"),
     ({}, f"{GRID} --file p.tsv", "p.tsv cannot be read"),
     ({}, f"{GRID} --out run", "run is the folder of a run; give a grid a folder of its own"),

@@ -86,7 +86,8 @@ class MatchingModel:
         """Return the options by which the tables of the task were read; {} if it was made of no tables of texts."""
         options = {} if self.run is None else table_options(self.config)
         # Tables have the vectors of the task only where the encoder takes them.
-        return options if family_of(self.config.encoder).given else {**options, "vectors_column": None}
+        given = family_of(self.config.encoder).given
+        return options if given or not options else {**options, "vectors_column": None}
 
 
 def match_command(run: RunFolder) -> str | None:

@@ -72,7 +72,7 @@ def test_new_texts_cannot_be_added_to_matches_by_neighbours(ran, monkeypatch, ca
         "--search.kind knn goes with jobs.match --out DIR; jobs.match --into compares all pairs of new texts" in message
     )
     do(monkeypatch, f"{line} {KNN} 9 --out {out}")
-    assert "match the known ones first, by jobs.match and without --search.kind knn" in refused(
+    assert "match the known ones first, by jobs.match, without --search.kind knn and without --oracle" in refused(
         monkeypatch, capsys, f"--into {out} {left}"
     )
 
