@@ -107,7 +107,7 @@ def shares(text: str) -> Shares:
     """Parse three comma-separated shares of 1."""
     try:
         train, dev, test = map(float, text.split(","))
-    except ValueError:
+    except (ValueError, AttributeError):
         raise BadOption(f"`split` is {text!r}; give three shares of 1, such as 0.5,0.25,0.25") from None
     check_shares((train, dev, test))
     return train, dev, test

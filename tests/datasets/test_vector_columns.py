@@ -68,6 +68,13 @@ def test_a_column_of_vectors_is_read_from_a_data_frame_and_from_a_database(tmp_p
     np.testing.assert_array_equal(vectors_of(stored), vectors_of(task)[[1, 0, 2]])
 
 
+def test_vectors_of_two_tables_have_one_length(tmp_path):
+    options = replace(table(tmp_path / "a.csv", VECTORS), right=tmp_path / "b.csv")
+    table(tmp_path / "b.csv", [[1.0, 2.0, 3.0]])
+    with pytest.raises(BadFile, match=r"2 numbers in .*a.csv and 3 in .*b.csv; give vectors of the same model"):
+        read_own(options, WHOLE)
+
+
 def test_unit_vectors_keep_their_bits():
     drawn = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32)
     once = unit_vectors(drawn)

@@ -110,6 +110,7 @@ def _collections(options: OwnTexts, faults: BadRowLog, more: Sequence[str]) -> P
         ids = options.right_id_column or options.id_column
         others = read_collection(options, options.right, ids, columns, faults, more)
         right, rule = side_texts(others, columns, more), pair_rule(conditions, sheet, others)
+        require_one_dimension(left, right)
         read += describe_texts(right, options.max_length)
     known = UNLABELLED
     if options.labels is not None:
@@ -166,6 +167,14 @@ def read_collection(
     if vectors is not None:
         sheet = require_vectors(sheet, vectors, faults)
     return require_groups(sheet, conditions, faults)
+
+
+def require_one_dimension(left: SideTexts, right: SideTexts) -> None:
+    """BadFile if both tables have vectors, of different lengths."""
+    if left.vectors is None or right.vectors is None or left.vectors.shape[1] == right.vectors.shape[1]:
+        return
+    lengths = f"{left.vectors.shape[1]:,} numbers in {left.name} and {right.vectors.shape[1]:,} in {right.name}"
+    raise BadFile(f"`vectors_column`: vectors have {lengths}; give vectors of the same model in both tables")
 
 
 def side_texts(sheet: TableRows, columns: Sequence[str], more: Sequence[str] = ()) -> SideTexts:

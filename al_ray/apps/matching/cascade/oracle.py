@@ -6,11 +6,12 @@ FOLDER/answers/NNNNN.json    answers of other oracles, in the same form
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from al_ray.active_learning.stopping import StopConfig
 from al_ray.apps.matching.cascade.band import Band
 from al_ray.apps.matching.cascade.options import CascadeOptions
 from al_ray.core.config.oracle import OracleConfig, oracle_name
@@ -28,6 +29,7 @@ from al_ray.oracles.llm.service import LlmService
 from al_ray.oracles.llm.store import AnswerStore, RawAnswer
 from al_ray.oracles.python_function import FunctionService
 from al_ray.oracles.replies import Texts
+from al_ray.runs.limits import in_force, write_limits
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
 
@@ -97,13 +99,17 @@ def ask_pairs(
     """Return the answers to (n, 2) pairs in order: those on disk, and of the first `oracle_budget` also new ones.
 
     Pairs with the same texts are asked once. folder: of the answers. DryRun, before anything is bought, if the options
-    say so; what CallableOracle.label raises, but that a limit of cost leaves pairs open.
+    say so; what CallableOracle.label raises, but that a limit of cost leaves pairs open. The price of a pair and the
+    limit hold in this folder until others are given.
     """
     texts = list(zip(*task.texts_of(pairs), strict=True))
+    calls, _ = in_force(folder, options.oracle_options, StopConfig())
+    options = replace(options, oracle_options=calls)
     if options.shows_costs:
         oracle = make_pair_oracle(options, task, folder, threads, watch)
         raise DryRun(_dry_run(options, oracle, texts))
     with locked(folder) as held:
+        write_limits(held, calls, StopConfig())
         oracle, stopped = make_pair_oracle(options, task, held, threads, watch), False
         _, missing = _open(options, oracle, texts)
         if len(missing):

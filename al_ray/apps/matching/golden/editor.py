@@ -111,6 +111,8 @@ class GoldenEditor:
         for field, value in values.items():
             if field not in fields:
                 raise BadOption(f"golden records have no field {field!r}; they have {', '.join(map(repr, fields))}")
+            if value is not None and not isinstance(value, str):
+                raise BadOption(f"the value of {field!r} is {value!r}; give text, or None to let the rule decide")
             if value is not None and len(value) > LONGEST_VALUE:
                 raise BadOption(f"the value of {field!r} has {len(value):,} characters; give at most {LONGEST_VALUE:,}")
 

@@ -168,6 +168,11 @@ def test_a_limit_of_cost_leaves_the_rest_to_the_model(setting, judge, monkeypatc
     # The limit is of all answers in the folder.
     do(monkeypatch, f"{setting.line} --cost-per-pair 1 --max-cost 6 --out out")
     assert sum(map(len, judge.calls)) == 6
+    # It holds until another one is given.
+    do(monkeypatch, f"{setting.line} --out out")
+    assert sum(map(len, judge.calls)) == 6
+    do(monkeypatch, f"{setting.line} --max-cost 8 --out out")
+    assert sum(map(len, judge.calls)) == 8
 
 
 def test_a_dry_run_sends_no_request_to_a_language_model(setting, judge, monkeypatch, capsys, tmp_path):

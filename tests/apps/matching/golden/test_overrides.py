@@ -137,6 +137,7 @@ def test_ids_of_two_tables_that_coincide_are_two_records(tmp_path, monkeypatch):
         (9, {"text": "a"}, "ann", "has no cluster 9; its clusters are in clusters.csv"),
         (0, {"tax": "a", "price": "b"}, "ann", "no field 'price'; they have 'text', 'tax'"),
         (0, {"text": "a" * 100_001}, "ann", "has 100,001 characters; give at most 100,000"),
+        (0, {"text": 1}, "ann", "the value of 'text' is 1; give text"),
         (0, {"text": "a"}, " ", "`by` is ' '; give a name"),
     ],
 )
