@@ -1,6 +1,6 @@
 """Options for the file format of a user's tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -42,6 +42,17 @@ def _table_paths(words: Sequence[str]) -> "TablePath | tuple[TablePath, ...]":
     return side_of(words) or ()
 
 
+def _one_word(metavar: str, parse: Callable[[str], Any], kinds: Any) -> PrimitiveConstructorSpec[Any]:
+    """Return how one word of a command line is read, as a value of some of these kinds."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: parse(words[0]),
+        is_instance=lambda value: isinstance(value, kinds),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
 TablePaths = Annotated[
     str | TablePath | ArrowStream | Sequence[str | TablePath | ArrowStream],
     PrimitiveConstructorSpec(
@@ -55,36 +66,14 @@ TablePaths = Annotated[
 """A table of texts: a file, an object of a store or a table of a database (docs/tables.md), or several with the same
 columns, read one after the other; in Python also a data frame."""
 OneTable = Annotated[
-    str | TablePath | ArrowStream,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="FILE|URI|DATABASE",
-        instance_from_str=lambda words: table_path(words[0]),
-        is_instance=lambda value: isinstance(value, TablePath),
-        str_from_instance=lambda value: [str(value)],
-    ),
+    str | TablePath | ArrowStream, _one_word("FILE|URI|DATABASE", lambda word: table_path(word), TablePath)
 ]
 """A table as of TablePaths, one alone."""
-DatabaseTable = Annotated[
-    str | TableAddress,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="DATABASE",
-        instance_from_str=lambda words: database_table(words[0]),
-        is_instance=lambda value: isinstance(value, TableAddress),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
+DatabaseTable = Annotated[str | TableAddress, _one_word("DATABASE", lambda word: database_table(word), TableAddress)]
 """A table of a database, to write."""
 StoredTable = Annotated[
     StoragePath | TableAddress,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="FILE|URI|DATABASE",
-        instance_from_str=lambda words: stored_table(words[0]),
-        is_instance=lambda value: isinstance(value, StoragePath | TableAddress),
-        str_from_instance=lambda value: [str(value)],
-    ),
+    _one_word("FILE|URI|DATABASE", lambda word: stored_table(word), StoragePath | TableAddress),
 ]
 """A table that other processes can read: a file, an object of a store or a table of a database."""
 
