@@ -14,5 +14,5 @@ def test_each_source_has_a_subcommand():
 
 @pytest.mark.parametrize("split", ["0.5,0.5", "a,b,c", (1, 0, 0)])
 def test_shares_that_are_no_three_numbers_in_a_text_are_refused(split: Any):
-    with pytest.raises(BadOption, match="give three shares of 1, such as 0.5,0.25,0.25"):
+    with pytest.raises(BadOption, match="give three shares of 1, such as"):
         shares(split)
